@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/attention_impl.h"
+
+namespace coda::cpu {
+void avx512_attention(AttentionKernels& table) { fill(table); }
+}  // namespace coda::cpu

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CUDA driver that runs nothing: one H200 by its numbers, and a record of what was launched and
+// which tensor maps were made.
+#include "fake_gpu.h"
+
+#include <cstring>
+#include <map>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace coda::cuda {
+namespace {
+
+FakeRecord record;
+ContextHandle current_context;
+std::vector<ContextHandle> below;
+int primary;
+
+Result refuse() { return 999; }
+
+template <class Result, class... Parameters>
+void* entry(Result (*function)(Parameters...)) {
+  return reinterpret_cast<void*>(function);
+}
+
+const std::map<std::string, void*>& functions() {
+  static const std::map<std::string, void*> table = {
+      {"cuInit", entry(+[](unsigned) { return Result{0}; })},
+      {"cuGetErrorName", entry(+[](Result, const char** t) { return *t = "fake", Result{0}; })},
+      {"cuGetErrorString", entry(+[](Result, const char** t) { return *t = "fake", Result{0}; })},
+      {"cuDeviceGetCount", entry(+[](int* count) { return *count = 1, Result{0}; })},
+      {"cuDeviceGet", entry(+[](DeviceId* device, int) { return *device = 0, Result{0}; })},
+      {"cuDeviceGetName", entry(+[](char* name, int, DeviceId) {
+         std::strcpy(name, "no GPU");
+         return Result{0};
+       })},
+      {"cuDeviceGetAttribute", entry(+[](int* value, int attribute, DeviceId) {
+         *value = attribute == kMultiprocessors       ? 132
+                  : attribute == kComputeMajor        ? 9
+                  : attribute == kSharedBytesPerBlock ? 232448
+                                                      : 0;
+         return Result{0};
+       })},
+      {"cuDeviceTotalMem",
+       entry(+[](size_t* bytes, DeviceId) { return *bytes = size_t{1} << 37, Result{0}; })},
+      {"cuDevicePrimaryCtxRetain", entry(+[](ContextHandle* context, DeviceId) {
+         *context = reinterpret_cast<ContextHandle>(&primary);
+         return Result{0};
+       })},
+      {"cuDevicePrimaryCtxRelease", entry(+[](DeviceId) { return Result{0}; })},
+      {"cuCtxGetCurrent",
+       entry(+[](ContextHandle* context) { return *context = current_context, Result{0}; })},
+      {"cuCtxPushCurrent", entry(+[](ContextHandle context) {
+         below.push_back(current_context);
+         current_context = context;
+         return Result{0};
+       })},
+      {"cuCtxPopCurrent", entry(+[](ContextHandle* context) {
+         *context = current_context;
+         current_context = below.back();
+         below.pop_back();
+         return Result{0};
+       })},
+      {"cuLibraryLoadData", entry(+[](LibraryHandle* library, const void*, int*, void**, unsigned,
+                                      int*, void**, unsigned) {
+         *library = reinterpret_cast<LibraryHandle>(&primary);
+         return Result{0};
+       })},
+      {"cuLibraryUnload", entry(+[](LibraryHandle) { return Result{0}; })},
+      {"cuLibraryGetKernel", entry(+[](KernelHandle* kernel, LibraryHandle, const char* name) {
+         *kernel = reinterpret_cast<KernelHandle>(new std::string(name));
+         return Result{0};
+       })},
+      {"cuKernelGetFunction", entry(+[](FunctionHandle* function, KernelHandle kernel) {
+         *function = reinterpret_cast<FunctionHandle>(kernel);
+         return Result{0};
+       })},
+      {"cuFuncSetAttribute", entry(+[](FunctionHandle, int, int) { return Result{0}; })},
+      {"cuMemsetD8Async", entry(+[](DevicePointer, unsigned char, size_t, StreamHandle) {
+         record.launches.push_back({"clear", 0, 0, 0, {}});
+         return Result{0};
+       })},
+      {"cuTensorMapEncodeTiled",
+       entry(+[](void* map, int type, uint32_t, void* base, const uint64_t* extents,
+                 const uint64_t* strides, const uint32_t* box, const uint32_t*, int, int swizzle,
+                 int, int) {
+         ++record.maps_made;
+         const FakeMap made{base,   extents[0], extents[1], strides[0],
+                            box[0], box[1],     type,       swizzle};
+         std::memset(map, 0, 128);
+         std::memcpy(map, &made, sizeof made);
+         return Result{0};
+       })},
+      {"cuLaunchKernelEx",
+       entry(+[](const LaunchConfig* config, FunctionHandle function, void** arguments, void**) {
+         FakeLaunch launch{*reinterpret_cast<const std::string*>(function),
+                           config->grid[0],
+                           config->block[0],
+                           config->shared_bytes,
+                           {}};
+         std::memcpy(launch.argument, arguments[0], sizeof launch.argument);
+         record.launches.push_back(launch);
+         return Result{current_context == nullptr ? 201 : 0};
+       })},
+  };
+  return table;
+}
+
+}  // namespace
+
+EXPORT Result cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+
+EXPORT Result cuGetProcAddress_v2(const char* name, void** address, int, uint64_t, int*) {
+  const auto found = functions().find(name);
+  *address = found == functions().end() ? entry(refuse) : found->second;
+  return 0;
+}
+
+EXPORT FakeRecord* fake_record() { return &record; }
+
+}  // namespace coda::cuda

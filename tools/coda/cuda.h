@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands ask of the CUDA backend; cuda_absent.cpp stands in for builds without it, and
+// refuses.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "check/check.h"
+#include "check/programs.h"
+#include "programs.h"
+#include "shell.h"
+
+namespace coda::tool {
+
+struct CudaCheck {
+  std::vector<check::NamedProgram> programs;
+  std::map<std::string, int64_t> sizes;
+  uint64_t generated = 0, seed = 1;
+  bool all = false;
+  std::optional<check::Case> only;
+  std::optional<DType> type;
+  std::optional<int> task;
+  std::string config;  // empty: chosen
+  int threads = 0, launches = 2;
+  double seconds = 0;
+  std::string command;
+  std::function<void(int, int)> progress;
+};
+/// Throws Error{device} where there is no GPU.
+std::vector<check::Report> check_on_cuda(const CudaCheck& options);
+
+struct CudaBench {
+  int64_t m = 0, n = 0, k = 0;
+  std::string layout = "NT", config, only;
+  double seconds = 3;
+  int candidates = 1;
+};
+/// Times the instances, or without any the shapes of models whose names have `only` in them, and
+/// prints them.
+int bench_on_cuda(const Shell& shell, const std::vector<Instance>& instances,
+                  const CudaBench& options);
+
+/// The CUDA text of a call of contiguous tensors and what is said about it.
+struct CudaText {
+  std::string way;  // "fused pingpong 128x192 ...", or "unfused: reason"
+  std::string text;
+};
+CudaText cuda_text(const Instance& instance, int64_t m, int64_t n, int64_t k,
+                   const std::string& layout, const std::string& config);
+
+/// One kernel that was compiled for an instance.
+struct CompiledKernel {
+  std::string program, layout, way, kernel;
+  int registers = 0, spill_bytes = 0;
+  bool from_cache = false;
+};
+std::vector<CompiledKernel> compile_for_cache(const std::vector<check::NamedProgram>& programs,
+                                              const std::vector<Instance>& instances,
+                                              const std::string& config, int workers,
+                                              const std::function<void(size_t, size_t)>& progress);
+
+}  // namespace coda::tool
