@@ -91,6 +91,13 @@ const std::map<std::string, void*>& functions() {
          std::memcpy(map, &made, sizeof made);
          return Result{0};
        })},
+      {"cuOccupancyMaxActiveClusters",
+       entry(+[](int* clusters, FunctionHandle, const LaunchConfig* config) {
+         // Groups of 18 multiprocessors, and a last one of 6.
+         const int size = static_cast<int>(config->attributes->cluster[0]);
+         *clusters = 7 * (18 / size) + 6 / size;
+         return Result{0};
+       })},
       {"cuLaunchKernelEx",
        entry(+[](const LaunchConfig* config, FunctionHandle function, void** arguments, void**) {
          FakeLaunch launch{*reinterpret_cast<const std::string*>(function),

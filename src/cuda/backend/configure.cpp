@@ -35,7 +35,7 @@ constexpr Shape kShapes[] = {
     {Mode::pingpong, 64, 256},     {Mode::cooperative, 128, 256}, {Mode::cooperative, 256, 128},
     {Mode::cooperative, 256, 192}, {Mode::cooperative, 128, 192}, {Mode::cooperative, 128, 128},
     {Mode::pingpong, 64, 192},     {Mode::pingpong, 64, 128},     {Mode::pingpong, 128, 64}};
-constexpr int kClusters[][2] = {{2, 1}, {1, 2}, {1, 1}};
+constexpr int kClusters[][2] = {{2, 1}, {1, 2}, {1, 1}, {2, 2}};
 
 // ---- the model: clocks of one multiprocessor
 // ------------------------------------------------------
@@ -107,7 +107,8 @@ double model(const ProgramShape& program, const Problem& problem, const Config& 
   const int64_t clusters =
       ceil_div(problem.m, c.tile_m * c.cluster_m) * ceil_div(problem.n, p.tile_cols * c.cluster_n);
   const int cluster = c.cluster_m * c.cluster_n;
-  const int64_t at_once = std::max(problem.multiprocessors / cluster, 1);
+  // Multiprocessors come in groups, of 16 or 18, that clusters of four do not always fill.
+  const int64_t at_once = std::max(problem.multiprocessors / cluster - (cluster > 2 ? 1 : 0), 1);
   const auto turns = static_cast<double>(ceil_div(clusters * splits, at_once));
   const double main = static_cast<double>(ceil_div(stages_of(problem), splits)) *
                       stage_clocks(c, p) * kShallow[std::clamp(p.stages, 2, 4) - 2];
@@ -281,6 +282,7 @@ void add_candidates(const ProgramShape& program, const Problem& problem, const C
         for (const int store : {1, 2, 3}) {
           Config c = shape;
           c.chunk_cols = chunk, c.load_stages = load, c.store_stages = store;
+          c.ragged_cols = !c.mask_cols || problem.n % chunk != 0;
           if (!wished(wish, c) || chunk % program.chunk_multiple != 0) continue;
           const Plan plan = make_plan(c, program.ports.data(), count);
           if ((!plan.has_loads && load > 1 && !wish.load) ||
@@ -324,7 +326,6 @@ void add_candidates(const ProgramShape& program, const Problem& problem, const C
       c.stages = wish.stages.value_or(0), c.delays = wish.delays, c.split_k = split_k;
       c.mask_rows = reduces && problem.m % c.tile_m != 0;
       c.mask_cols = reduces && problem.n % columns != 0;
-      c.ragged_cols = c.pair != device::kNarrow || !c.mask_cols || problem.n % 8 != 0;
       add_best(c);
     }
 }

@@ -260,6 +260,14 @@ std::shared_ptr<const Fused90::Kernel> Fused90::find(FusedCall& call, std::strin
         wanted.push_back({pass.kernel, 0});
       if (config.split_k) wanted.push_back({"coda_" + instance_.program->name + "_sum", 0});
       kernel->loaded = std::make_unique<LoadedSource>(text, "sm_90a", gpu_, wanted);
+      if (gpu_) {
+        Launch how;
+        how.block[0] = device::kThreads;
+        how.shared_bytes = static_cast<unsigned>(kernel->plan.smem_bytes);
+        kernel->clusters_at_once =
+            std::max(1, clusters_at_once(gpu_->context(), kernel->loaded->function(0), how,
+                                         config.cluster_m * config.cluster_n));
+      }
       return kernels_[key] = std::move(kernel);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;
@@ -478,8 +486,8 @@ void Fused90::plan(const Planning& planning, const FusedCall& fused, const Kerne
 
   const int cluster = c.cluster_m * c.cluster_n;
   const int64_t items = static_cast<int64_t>(g.clusters_m) * g.clusters_n * g.splits;
-  const int64_t at_once = std::max(multiprocessors_ / cluster, 1);
-  planning.steps->kernel(kernel.loaded->function(0), std::min(items, at_once) * cluster,
+  planning.steps->kernel(kernel.loaded->function(0),
+                         std::min<int64_t>(items, kernel.clusters_at_once) * cluster,
                          device::kThreads, plan.smem_bytes, bytes, std::move(numbers));
   if (c.split_k) return queue_sum(planning, fused, kernel, partial_data);
   queue_passes(planning, kernel.fused.finish, *kernel.loaded, 1, views, work, tiles_m, tiles_n);

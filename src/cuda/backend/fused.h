@@ -42,6 +42,7 @@ class Fused90 {
     device::Plan plan;
     Fused fused;
     std::unique_ptr<LoadedSource> loaded;
+    int clusters_at_once = 1;
   };
 
   /// The best kernel that ptxas builds without faults, compiled at its first use; null and the

@@ -34,6 +34,15 @@ CODA_DEVICE void dependents_launch() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
+// True in one lane of the warp.
+CODA_DEVICE bool elect_one() {
+  u32 elected;
+  asm volatile(
+      "{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(elected));
+  return elected != 0;
+}
+
 // Not known to be the same number twice, so that nothing made of it is kept in a register.
 CODA_DEVICE u32 lane_id_opaque() {
   u32 r;

@@ -22,6 +22,7 @@ template <class K>
 struct Strip {
   static constexpr Config config = K::config;
   static constexpr Plan plan = Shape<K>::plan;
+  static constexpr bool masks_columns = config.mask_cols && config.ragged_cols;
   // At least 1: the length of an array.
   static constexpr int count_of(Kind kind) {
     const int n = ports_of(K::ports, Shape<K>::ports, kind);
@@ -39,7 +40,8 @@ struct Strip {
               [kStateWords];  // of the lane's two rows, as are the next two
   float folds[count_of(Kind::group_fold)][2][config.chunk_cols / 8];
   i64 col_values[count_of(Kind::col_vector)][2];
-  u32 words[count_of(Kind::tile_in)][32];  // the strip's tile inputs, as stored
+  // Tile inputs as stored, of this strip and of the next.
+  u32 words[2][count_of(Kind::tile_in)][32];
 
   CODA_DEVICE explicit Strip(const typename Shape<K>::Launch& params) : p(params) {}
 
@@ -66,7 +68,7 @@ struct Strip {
   CODA_DEVICE void load(float (&v)[Values]) const {
     using T = PortOf<K, P>;
     static_assert(T::port.kind == Kind::tile_in && width_of<Values> == T::port.width);
-    fragment_values<T::port.type, Values / 4>(words[T::rank], v);
+    fragment_values<T::port.type, Values / 4>(words[strip & 1][T::rank], v);
   }
   // One value per column, the same in both of the lane's rows.
   template <int P, class V, int Values>
@@ -139,15 +141,12 @@ struct Strip {
   CODA_DEVICE void keep_m(const float (&v)[Values]) {
     static_assert(K::ports[P].kind == Kind::keep_m);
     constexpr Width wide = width_of<Values>;
-    // A block that is inside or outside as a whole is not masked element by element.
-    constexpr bool whole = config.pair == kNarrow && !config.ragged_cols;
-    if (whole && config.mask_cols && col_from + block(0) * 8 >= columns()) return;
     const int left = columns<wide>() - widen(wide, col_from) - static_cast<int>(lane & 3) * 2;
 #pragma unroll
     for (int r = 0; r < 2; ++r)
       state<P>(r).template fold<Values / 2>(
           [&](int i) { return v[at_row(i, r)]; }, [&](int i) { return col<wide>(at_row(i, r)); },
-          [&](int i) { return whole || !config.mask_cols || block<wide>(i / 2) * 8 + i % 2 < left; });
+          [&](int i) { return !masks_columns || block<wide>(i / 2) * 8 + i % 2 < left; });
   }
   // Over the rows of each column.
   template <int P, int Values>
@@ -184,7 +183,7 @@ struct Strip {
 #pragma unroll
     for (int i = 0; i < Values; ++i) {
       float& total = folds[PortOf<K, P>::rank][i >> 1 & 1][block(i / 4) * 8 / port.group];
-      const bool inside = !config.mask_cols || col(i) < columns();
+      const bool inside = !masks_columns || col(i) < columns();
       total = combine<port.reduce>(total, inside ? v[i] : identity<port.reduce>());
     }
   }
@@ -225,12 +224,13 @@ struct Strip {
   CODA_DEVICE State<K::ports[P].reduce> state(int r) {
     return {states[PortOf<K, P>::rank][r]};
   }
-  // What the strip reads from the chunk's input slot.
-  CODA_DEVICE void fetch() {
+  // What a strip reads from the chunk's input slot.
+  CODA_DEVICE void fetch(int of) {
     for_ports<K, Kind::tile_in>([&](auto in) {
       constexpr Port port = in.port;
       fragment_fetch<port.type, in.panel_row, strip_blocks(config.pair, port.width)>(
-          load_at + in.offset, lane, words[in.rank], [&](int b) { return block<port.width>(b); });
+          load_at + in.offset, lane, words[of & 1][in.rank],
+          [&](int b) { return strip_block(config.pair, port.width, of, b); });
     });
   }
   // f(total) for every fold of a port.
@@ -354,11 +354,16 @@ struct Epilogue {
         chunk.store_at = stores + store.slot * plan.store_slot;
         delay<config.delays>(8 + warp, turn * 16 + block * 4 + part);
         if constexpr (plan.has_loads) barrier_wait(barriers.load_full(warp, load.slot), load.phase);
-        chunk.begin_folds();
-        apply<0>(chunk, acc, block, part);
-        if constexpr (config.passes == 2) {
-          chunk.end_folds();
-          apply<1>(chunk, acc, block, part);
+        // Of the last tile, chunks may lie outside the matrix as a whole; elements need no mask then.
+        const bool outside =
+            config.mask_cols && !config.ragged_cols && chunk.col_from >= p.geometry.n;
+        if (!outside) {
+          chunk.begin_folds();
+          apply<0>(chunk, acc, block, part);
+          if constexpr (config.passes == 2) {
+            chunk.end_folds();
+            apply<1>(chunk, acc, block, part);
+          }
         }
         finish(p, barriers, chunk, item, warp);
       }
@@ -375,10 +380,13 @@ struct Epilogue {
   template <int Pass>
   CODA_DEVICE void apply(Strip<K>& chunk, const Accumulators<K>& acc, int block, int part) const {
     constexpr int blocks = strip_blocks(config.pair, Width::full);
+    chunk.fetch(0);
 #pragma unroll
     for (int s = 0; s < strips(config); ++s) {
       chunk.strip = s;
-      chunk.fetch();
+      // No load passes a store, so the next strip's come before this one's stores: its arithmetic
+      // then fills the waits of this one's.
+      if (s + 1 < strips(config)) chunk.fetch(s + 1);
       float v[config.accumulators][4 * blocks];
 #pragma unroll
       for (int n = 0; n < config.accumulators; ++n)

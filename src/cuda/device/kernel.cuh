@@ -75,7 +75,7 @@ CODA_DEVICE void run_kernel(const typename Shape<K>::Launch& p) {
   if constexpr (K::config.pdl) dependency_wait();
   if (threadIdx.x < 128) {
     registers_give<plan.producer_registers>();
-    const u32 warp = threadIdx.x / 32;
+    const u32 warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     if (warp == 0)
       produce_operands<K>(p, smem);
     else if (plan.has_loads && warp < 3)

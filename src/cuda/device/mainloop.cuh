@@ -63,71 +63,81 @@ CODA_DEVICE int part_of(const int (&begin)[kMaxParts], int& at) {
   return part;
 }
 
-// The producer warp. Lane i owns box i of the stage, A's boxes first: its place in the stage and in
-// the tile never change, so the K loop only counts K up. The box is worked out anew for every item,
-// from a lane number the compiler cannot see through: kept across items it would not fit 24
-// registers.
+// The boxes of one operand's stage that this CTA loads, from k of a segment on.
+template <class K, bool IsA>
+CODA_DEVICE void load_operand(const typename Shape<K>::Launch& p, const Item& item, u32 rank,
+                              int segment, int k, u32 stage, u32 full) {
+  constexpr Config c = K::config;
+  constexpr Plan plan = Shape<K>::plan;
+  constexpr bool k_first = (IsA ? c.a_major : c.b_major) == Major::k;
+  constexpr bool shared = (IsA ? plan.a_share : plan.b_share) == 2;
+  constexpr int parts = IsA ? c.a_parts : c.b_parts;
+  constexpr int rows = k_first ? (IsA ? plan.a_box_rows : plan.b_box_rows) : 64;
+  // Of a shared operand this CTA's half begins at this row, or k-row, of the tile; `ranks` is who
+  // gets it: the CTAs beside this one (A) or below each other (B).
+  const int across = static_cast<int>(rank) % c.cluster_n, down = static_cast<int>(rank) / c.cluster_n;
+  const int first = IsA ? across : down;
+  const int half = shared && k_first ? first * (IsA ? c.tile_m : c.tile_n) / 2 : 0;
+  const int k_row = shared && !k_first ? first * (kBlockK / 2) : 0;
+  const u32 ranks = IsA ? 3u << down * c.cluster_n : (1u | 1u << c.cluster_n) << across;
+#pragma unroll
+  for (int box = 0; box < (IsA ? plan.a_boxes : plan.b_boxes); ++box) {
+    const int row = half + box * rows;
+    const int accumulator = IsA || c.accumulators == 1 ? 0 : row / plan.tile_cols;
+    int mn = IsA ? item.tile_m * c.tile_m + row
+                 : item.tile_n * plan.tile_cols + row - accumulator * plan.tile_cols;
+    const int part = part_of<parts>(IsA ? p.geometry.a_begin : p.geometry.b_begin, mn);
+    const TensorMap* map =
+        p.maps + (IsA ? segment * c.a_parts + part
+                      : plan.a_maps + (segment * c.accumulators + accumulator) * c.b_parts + part);
+    // 64 panel columns take 8192 bytes just as 64 rows do.
+    const u32 to = stage + (IsA ? 0 : plan.a_bytes) + (row + k_row) * kRowBytes;
+    const int x = k_first ? k : mn, y = k_first ? mn : k + k_row;
+    if (shared)
+      tma_load_shared(to, map, x, y, full, ranks);
+    else
+      tma_load(to, map, x, y, full);
+  }
+}
+
+// The producer warp. One lane issues all boxes, of values that are the same in all lanes: they live
+// in uniform registers, where the copy engine's instruction wants them. Lanes with boxes of their own
+// would be served one after the other, and not keep up with the multiplication.
 template <class K>
 CODA_DEVICE void produce_operands(const typename Shape<K>::Launch& p, u32 smem) {
   constexpr Config c = K::config;
   constexpr Plan plan = Shape<K>::plan;
   const Barriers<K> barriers(smem);
+  const u32 rank = cluster_rank<Shape<K>::cluster>();
   Cursor<plan.stages> at;
 #pragma unroll 1
   for (u32 index = first_item<K>(); index < item_count(p.geometry); index += item_step<K>()) {
-    const u32 rank = cluster_rank<Shape<K>::cluster>();
     const Item item = item_at<K>(p.geometry, index, rank);
-    const u32 lane = lane_id_opaque();
-    const bool is_a = lane < plan.a_boxes;
-    const bool active = lane < plan.a_boxes + plan.b_boxes;
-    const bool k_first = is_a ? c.a_major == Major::k : c.b_major == Major::k;
-    int row = is_a ? lane * (c.a_major == Major::k ? plan.a_box_rows : 64)
-                   : (lane - plan.a_boxes) * (c.b_major == Major::k ? plan.b_box_rows : 64);
-    int k_row = 0;  // of the box in the operand's tile, as is row
-    if ((is_a ? plan.a_share : plan.b_share) == 2) {
-      if (k_first)
-        row += rank * ((is_a ? c.tile_m : c.tile_n) / 2);
-      else
-        k_row = rank * (kBlockK / 2);
-    }
-    // 64 panel columns take 8192 bytes just as 64 rows do.
-    const u32 place = smem + (is_a ? 0 : plan.a_bytes) + (row + k_row) * kRowBytes;
-    int mn =
-        is_a ? row + item.tile_m * c.tile_m : row % plan.tile_cols + item.tile_n * plan.tile_cols;
-    const int part = is_a ? part_of<c.a_parts>(p.geometry.a_begin, mn)
-                          : part_of<c.b_parts>(p.geometry.b_begin, mn);
-    u32 map = is_a ? part : plan.a_maps + row / plan.tile_cols * c.b_parts + part;
     int begin = item.first_block, left = item.blocks;
 #pragma unroll 1
     for (int segment = 0; segment < c.segments; ++segment) {
-      int end = p.geometry.k_blocks[segment] * kBlockK + k_row;
-      int k = k_row;
+      int k = 0, end = p.geometry.k_blocks[segment] * kBlockK;
       if constexpr (c.split_k) {
         const int blocks = p.geometry.k_blocks[segment];
         const int skip = min_of(begin, blocks), take = min_of(blocks - skip, left);
         begin -= skip;
         left -= take;
-        k += skip * kBlockK;
+        k = skip * kBlockK;
         end = k + take * kBlockK;
       }
 #pragma unroll 1
       for (; k < end; k += kBlockK) {
         delay<c.delays>(1, index + k);
         barrier_wait(barriers.empty(at.slot), at.phase ^ 1);
-        const u32 full = barriers.full(at.slot);
-        if (lane == 0) barrier_expect(full, plan.stage_bytes);
-        const u32 to = place + at.slot * plan.stage_bytes;
-        const int x = k_first ? k : mn, y = k_first ? mn : k;
-        if (active) {
-          if ((is_a ? plan.a_share : plan.b_share) == 2)
-            tma_load_both(to, p.maps + map, x, y, full);
-          else
-            tma_load(to, p.maps + map, x, y, full);
+        if (elect_one()) {
+          const u32 full = barriers.full(at.slot), stage = smem + at.slot * plan.stage_bytes;
+          barrier_expect(full, plan.stage_bytes);
+          load_operand<K, true>(p, item, rank, segment, k, stage, full);
+          load_operand<K, false>(p, item, rank, segment, k, stage, full);
         }
         __syncwarp();
         at.advance();
       }
-      map += is_a ? c.a_parts : c.accumulators * c.b_parts;
     }
   }
   if constexpr (c.pdl) dependents_launch();
@@ -149,8 +159,11 @@ CODA_DEVICE void multiply(Accumulators<K>& acc, u32 smem, u32 group, u32 thread,
   const u32 a_from = smem + (Shape<K>::pingpong ? 0 : group * plan.group_rows * kRowBytes);
   const u64 a_base = wgmma_descriptor<c.a_major>(a_from);
   const u64 b_base = wgmma_descriptor<c.b_major>(smem + plan.a_bytes);
-  // Thread 32 r of the group speaks for it to CTA r.
-  const bool speaks = (thread & 31) == 0 && thread / 32 < cluster;
+  // Thread 32 r of the group speaks for it to CTA r, if that one loads operands of this one.
+  const u32 rank = cluster_rank<cluster>(), to = thread / 32;
+  const bool speaks =
+      (thread & 31) == 0 && to < cluster &&
+      (to / c.cluster_n == rank / c.cluster_n || to % c.cluster_n == rank % c.cluster_n);
   int scale = 0;
   u32 previous = 0;
 #pragma unroll 1
@@ -177,12 +190,12 @@ CODA_DEVICE void multiply(Accumulators<K>& acc, u32 smem, u32 group, u32 thread,
     if (block + 1 == blocks) ready();
     // One block stays in flight; the one before it has been read.
     wgmma_wait<1>();
-    if (block > 0 && speaks) barrier_arrive_cluster(barriers.empty(previous), thread / 32);
+    if (block > 0 && speaks) barrier_arrive_cluster(barriers.empty(previous), to);
     previous = at.slot;
     at.advance();
   }
   wgmma_wait<0>();
-  if (speaks) barrier_arrive_cluster(barriers.empty(previous), thread / 32);
+  if (speaks) barrier_arrive_cluster(barriers.empty(previous), to);
 }
 
 }  // namespace coda::device

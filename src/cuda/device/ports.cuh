@@ -53,15 +53,13 @@ CODA_DEVICE void for_ports(F f) {
   }
 }
 
-// One warp per consumer warpgroup; lane i serves warp i of the group.
+// One warp per consumer warpgroup, which serves the group's warps in turn. As for operands, one lane
+// issues.
 template <class K>
 CODA_DEVICE void produce_tiles(const typename Shape<K>::Launch& p, u32 smem, u32 group) {
   constexpr Config c = K::config;
   constexpr Plan plan = Shape<K>::plan;
   const Barriers<K> barriers(smem);
-  const u32 lane = lane_id_opaque();
-  const u32 ring = group * 4 + (lane & 3);
-  const u32 slots = smem + plan.loads_at + ring * (c.load_stages * plan.load_slot);
   Cursor<c.load_stages> at;
   u32 turn = 0;
 #pragma unroll 1
@@ -69,24 +67,30 @@ CODA_DEVICE void produce_tiles(const typename Shape<K>::Launch& p, u32 smem, u32
        index += item_step<K>(), ++turn) {
     if (Shape<K>::pingpong && (turn & 1) != group) continue;
     const Item item = item_at<K>(p.geometry, index, cluster_rank<Shape<K>::cluster>());
-    const int row_from = item.tile_m * c.tile_m + (lane & 3) * 16 +
-                         (Shape<K>::pingpong ? 0 : group * plan.group_rows);
+    const int row_from =
+        item.tile_m * c.tile_m + (Shape<K>::pingpong ? 0 : group * plan.group_rows);
     const int col_from = item.tile_n * plan.tile_cols;
 #pragma unroll 1
     for (int chunk = 0; chunk < plan.row_blocks * plan.chunks; ++chunk) {
       delay<c.delays>(4 + group, index + chunk);
-      if (lane < 4) {
+      const int row = row_from + chunk / plan.chunks * 64;
+      const int col = col_from + chunk % plan.chunks * c.chunk_cols;
+#pragma unroll 1
+      for (int warp = 0; warp < 4; ++warp) {
+        const u32 ring = group * 4 + warp;
         barrier_wait(barriers.load_empty(ring, at.slot), at.phase ^ 1);
-        const u32 full = barriers.load_full(ring, at.slot);
-        barrier_expect(full, plan.load_tx);
-        for_ports<K, Kind::tile_in>([&](auto port) {
-          port.for_panels(
-              p, row_from + chunk / plan.chunks * 64, col_from + chunk % plan.chunks * c.chunk_cols,
-              slots + at.slot * plan.load_slot,
-              [&](const TensorMap* map, int x, int y, u32 to) { tma_load(to, map, x, y, full); });
-        });
+        if (elect_one()) {
+          const u32 full = barriers.load_full(ring, at.slot);
+          const u32 slot = smem + plan.loads_at + (ring * c.load_stages + at.slot) * plan.load_slot;
+          barrier_expect(full, plan.load_tx);
+          for_ports<K, Kind::tile_in>([&](auto port) {
+            port.for_panels(
+                p, row + warp * 16, col, slot,
+                [&](const TensorMap* map, int x, int y, u32 to) { tma_load(to, map, x, y, full); });
+          });
+        }
+        __syncwarp();
       }
-      __syncwarp();
       at.advance();
     }
   }

@@ -40,4 +40,21 @@ void launch(const Context& context, FunctionHandle function, const Launch& how,
         "cuLaunchKernelEx");
 }
 
+int clusters_at_once(const Context& context, FunctionHandle function, const Launch& how, int size) {
+  const ContextGuard guard(context);
+  LaunchAttribute attribute = {kClusterSize, 0, {}};
+  attribute.cluster[0] = static_cast<unsigned>(size);
+  attribute.cluster[1] = attribute.cluster[2] = 1;
+  const LaunchConfig config = {{attribute.cluster[0], 1, 1},
+                               {how.block[0], how.block[1], how.block[2]},
+                               how.shared_bytes,
+                               how.stream,
+                               &attribute,
+                               1};
+  int clusters = 0;
+  check(driver().cuOccupancyMaxActiveClusters(&clusters, function, &config),
+        "cuOccupancyMaxActiveClusters");
+  return clusters;
+}
+
 }  // namespace coda::cuda

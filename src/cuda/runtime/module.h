@@ -39,4 +39,8 @@ struct Launch {
 void launch(const Context& context, FunctionHandle function, const Launch& how,
             std::span<void*> arguments);
 
+/// How many clusters of `size` blocks the GPU can run at once, with what `how` says of a block.
+/// Fewer than its multiprocessors allow where they come in groups that `size` does not divide.
+int clusters_at_once(const Context& context, FunctionHandle function, const Launch& how, int size);
+
 }  // namespace coda::cuda
