@@ -35,7 +35,18 @@ Dense load(const Binding& binding) {
   return result;
 }
 
-Dense accumulate(const std::vector<Product>& products, int64_t m, int64_t n) {
+Dense scalar(const ir::Input& input, double number) {
+  Dense result;
+  if (!input.type.generic && !is_float(input.type.dtype))
+    result.integer = {static_cast<int64_t>(number)};
+  else
+    result.value = {static_cast<double>(static_cast<float>(number))};
+  return result;
+}
+
+}  // namespace
+
+Dense accumulate(std::span<const Product> products, int64_t m, int64_t n) {
   Dense result = make({m, n}, false);
   for (const Product& product : products)
     if (!product.a.segments.empty())
@@ -48,17 +59,6 @@ Dense accumulate(const std::vector<Product>& products, int64_t m, int64_t n) {
   }
   return result;
 }
-
-Dense scalar(const ir::Input& input, double number) {
-  Dense result;
-  if (!input.type.generic && !is_float(input.type.dtype))
-    result.integer = {static_cast<int64_t>(number)};
-  else
-    result.value = {static_cast<double>(static_cast<float>(number))};
-  return result;
-}
-
-}  // namespace
 
 std::vector<Dense> inputs_of(const ir::Program& program, const BoundCall& call) {
   std::vector<Dense> result;

@@ -66,6 +66,9 @@ inline double product_unit(DType operands) { return operands == DType::bf16 ? 0x
 void add_product(std::span<const double> a, std::span<const double> b, int64_t k, double unit,
                  Dense& accumulator);
 
+/// A finished accumulator: the sum of products of operands in memory.
+Dense accumulate(std::span<const Product> products, int64_t m, int64_t n);
+
 /// The inputs of a call: loads every tensor (and multiplies the operands of accumulators).
 std::vector<Dense> inputs_of(const ir::Program& program, const BoundCall& call);
 
