@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <mutex>
-#include <thread>
 
+#include "check/for_each.h"
 #include "check/sample.h"
 
 namespace coda::check {
@@ -12,28 +10,6 @@ namespace {
 
 using Kind = ir::Columns::Kind;
 using reference::Dense;
-
-/// Calls work(i) for i below `count`, on some threads. Throws what one of them threw.
-void for_each(size_t count, int threads, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto run = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < count;) try {
-        work(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        failure = std::current_exception();
-        next = count;
-      }
-  };
-  std::vector<std::thread> workers;
-  for (size_t i = 1; i < std::min<size_t>(static_cast<size_t>(std::max(threads, 1)), count); ++i)
-    workers.emplace_back(run);
-  run();
-  for (std::thread& worker : workers) worker.join();
-  if (failure) std::rethrow_exception(failure);
-}
 
 Range rows_of(const ir::Dims& dims, const Part& part) {
   return dims.rows ? part.rows : Range{0, 1};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUDA driver that runs nothing: one H200 by its numbers, and a record of what was launched and
-// which tensor maps were made.
+// which tensor maps were made. Its memory is the process's own.
 #include "fake_gpu.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -15,6 +16,17 @@ FakeRecord record;
 ContextHandle current_context;
 std::vector<ContextHandle> below;
 int primary;
+
+std::map<DevicePointer, size_t> allocated;
+
+void* host(DevicePointer pointer) { return reinterpret_cast<void*>(pointer); }
+
+bool is_allocated(DevicePointer pointer) {
+  const auto after = allocated.upper_bound(pointer);
+  if (after == allocated.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(after);
+  return pointer - begin < bytes;
+}
 
 Result refuse() { return 999; }
 
@@ -76,7 +88,51 @@ const std::map<std::string, void*>& functions() {
          return Result{0};
        })},
       {"cuFuncSetAttribute", entry(+[](FunctionHandle, int, int) { return Result{0}; })},
-      {"cuMemsetD8Async", entry(+[](DevicePointer, unsigned char, size_t, StreamHandle) {
+      {"cuMemAlloc", entry(+[](DevicePointer* pointer, size_t bytes) {
+         *pointer = reinterpret_cast<DevicePointer>(
+             std::aligned_alloc(1024, (bytes + 1023) / 1024 * 1024));
+         allocated[*pointer] = bytes;
+         return Result{0};
+       })},
+      {"cuMemFree", entry(+[](DevicePointer pointer) {
+         allocated.erase(pointer);
+         std::free(host(pointer));
+         return Result{0};
+       })},
+      {"cuMemcpyHtoDAsync",
+       entry(+[](DevicePointer to, const void* from, size_t bytes, StreamHandle) {
+         std::memcpy(host(to), from, bytes);
+         return Result{0};
+       })},
+      {"cuMemcpyDtoHAsync", entry(+[](void* to, DevicePointer from, size_t bytes, StreamHandle) {
+         std::memcpy(to, host(from), bytes);
+         return Result{0};
+       })},
+      {"cuMemcpyDtoDAsync",
+       entry(+[](DevicePointer to, DevicePointer from, size_t bytes, StreamHandle) {
+         std::memcpy(host(to), host(from), bytes);
+         return Result{0};
+       })},
+      {"cuMemcpy2DAsync", entry(+[](const CopyLines* copy, StreamHandle) {
+         if (copy->from.kind != kDeviceMemory || copy->to.kind != kHostMemory) return refuse();
+         if (copy->from.pitch < copy->width_bytes || copy->to.pitch < copy->width_bytes)
+           return refuse();
+         auto* const to = static_cast<char*>(const_cast<void*>(copy->to.host));
+         for (size_t i = 0; i < copy->height; ++i)
+           std::memcpy(to + i * copy->to.pitch,
+                       static_cast<char*>(host(copy->from.device)) + i * copy->from.pitch,
+                       copy->width_bytes);
+         return Result{0};
+       })},
+      {"cuStreamCreate", entry(+[](StreamHandle* stream, unsigned) {
+         *stream = reinterpret_cast<StreamHandle>(&primary);
+         return Result{0};
+       })},
+      {"cuStreamDestroy", entry(+[](StreamHandle) { return Result{0}; })},
+      {"cuStreamSynchronize", entry(+[](StreamHandle) { return Result{0}; })},
+      {"cuMemsetD8Async",
+       entry(+[](DevicePointer to, unsigned char value, size_t bytes, StreamHandle) {
+         if (is_allocated(to)) std::memset(host(to), value, bytes);
          record.launches.push_back({"clear", 0, 0, 0, {}});
          return Result{0};
        })},
@@ -107,6 +163,7 @@ const std::map<std::string, void*>& functions() {
                            {}};
          std::memcpy(launch.argument, arguments[0], sizeof launch.argument);
          record.launches.push_back(launch);
+         if (record.compute != nullptr) record.compute(record.user);
          return Result{current_context == nullptr ? 201 : 0};
        })},
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fake_gpu.cpp records.
+// What fake_gpu.cpp records, and a place for what a kernel would do.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,9 @@ struct FakeLaunch {
 struct FakeRecord {
   std::vector<FakeLaunch> launches;
   int maps_made = 0;
+  /// Called after each launch with `user`. Memory that was allocated is memory of the process.
+  void (*compute)(void* user) = nullptr;
+  void* user = nullptr;
 };
 
 }  // namespace coda::cuda

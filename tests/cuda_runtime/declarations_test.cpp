@@ -67,6 +67,14 @@ static_assert(offsetof(LaunchConfig, shared_bytes) == offsetof(CUlaunchConfig, s
 static_assert(offsetof(LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
 static_assert(offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
 static_assert(offsetof(LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
+static_assert(sizeof(CopyLines) == sizeof(CUDA_MEMCPY2D));
+static_assert(offsetof(CopyLines, from.kind) == offsetof(CUDA_MEMCPY2D, srcMemoryType));
+static_assert(offsetof(CopyLines, from.device) == offsetof(CUDA_MEMCPY2D, srcDevice));
+static_assert(offsetof(CopyLines, from.pitch) == offsetof(CUDA_MEMCPY2D, srcPitch));
+static_assert(offsetof(CopyLines, to.host) == offsetof(CUDA_MEMCPY2D, dstHost));
+static_assert(offsetof(CopyLines, to.pitch) == offsetof(CUDA_MEMCPY2D, dstPitch));
+static_assert(offsetof(CopyLines, width_bytes) == offsetof(CUDA_MEMCPY2D, WidthInBytes));
+static_assert(kHostMemory == CU_MEMORYTYPE_HOST && kDeviceMemory == CU_MEMORYTYPE_DEVICE);
 static_assert(sizeof(LtAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(LtHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));
 static_assert(offsetof(LtHeuristic, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));

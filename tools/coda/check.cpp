@@ -27,7 +27,8 @@ struct Options {
   bool derivatives = true;
   int threads = 0;
   double seconds = 10;
-  bool all = false, list = false;
+  bool all = false, list = false, suite = false;
+  std::string rows;
 };
 
 struct Named {
@@ -209,8 +210,19 @@ int run_on_cuda(const Shell& shell, const Options& options, const std::vector<Na
   return status;
 }
 
+int run_suite(const Shell& shell, const Options& options) {
+  if (options.device != "cuda")
+    throw Error(ErrorKind::argument, "--suite", "--device cuda", "--device " + options.device,
+                "the shapes of models are checked on a GPU alone; add --device cuda");
+  if (!options.files.empty())
+    throw Error(ErrorKind::argument, "--suite", "no FILE", "'" + options.files[0] + "'",
+                "the suite has programs of its own; --only TEXT picks among its rows");
+  return check_suite_on_cuda(shell, {options.config, options.rows, options.seed, options.threads});
+}
+
 int run(const Shell& shell, const Options& options) {
   if (options.list) return list(shell);
+  if (options.suite) return run_suite(shell, options);
   const std::vector<Named> named = find_named(options.files);
   std::vector<Program> programs;
   for (const Named& n : named) programs.push_back(n.program);
@@ -265,6 +277,10 @@ void add_check(CLI::App& app, Shell& shell) {
   command->add_option("--task", options->task, "on cuda: one call alone, as failures print it");
   command->add_option("--launches", options->launches,
                       "on cuda: launches of each call, which must give the same bits");
+  CLI::Option* const suite = command->add_flag(
+      "--suite", options->suite, "on cuda: the calls that models make, as large as they are");
+  command->add_option("--only", options->rows, "with --suite: rows whose names have this in them")
+      ->needs(suite);
   command->add_flag("--derivatives,!--no-derivatives", options->derivatives,
                     "on cuda: derived backward programs too");
   command->add_option("--threads", options->threads, "workers; 0: one per core");

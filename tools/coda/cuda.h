@@ -33,6 +33,15 @@ struct CudaCheck {
 /// Throws Error{device} where there is no GPU.
 std::vector<check::Report> check_on_cuda(const CudaCheck& options);
 
+struct CudaSuite {
+  std::string config,
+      only;  // the configuration, empty: chosen; what the names of rows have in them
+  uint64_t seed = 1;
+  int threads = 0;
+};
+/// Holds the shapes of models against float64 and prints a line for each.
+int check_suite_on_cuda(const Shell& shell, const CudaSuite& options);
+
 struct CudaBench {
   int64_t m = 0, n = 0, k = 0;
   std::string layout = "NT", config, only;

@@ -14,6 +14,8 @@ namespace {
 
 std::vector<check::Report> check_on_cuda(const CudaCheck&) { refuse(); }
 
+int check_suite_on_cuda(const Shell&, const CudaSuite&) { refuse(); }
+
 int bench_on_cuda(const Shell&, const std::vector<Instance>&, const CudaBench&) { refuse(); }
 
 CudaText cuda_text(const Instance&, int64_t, int64_t, int64_t, const std::string&,

@@ -10,6 +10,7 @@
 #include "cuda/backend/kernel.h"
 #include "cuda/check/bench.h"
 #include "cuda/check/check.h"
+#include "cuda/check/suite.h"
 #include "cuda/codegen/split.h"
 
 namespace coda::tool {
@@ -33,6 +34,28 @@ std::shared_ptr<const cuda::Gpu> open_gpu() {
                 std::string(error.where()) + ": " + error.got(),
                 "see coda doctor, or use --device cpu");
   }
+}
+
+/// The shapes of models whose names have `only` in them.
+std::vector<cuda::BenchRow> rows_named(const std::string& only) {
+  std::vector<cuda::BenchRow> rows = cuda::model_rows();
+  std::erase_if(
+      rows, [&](const cuda::BenchRow& row) { return row.name.find(only) == std::string::npos; });
+  return rows;
+}
+
+std::string size_text(const cuda::CallSize& size) {
+  return fmt::format("{}x{}x{}", size.m, size.n, size.depth());
+}
+
+void print_row(const cuda::SuiteResult& result) {
+  fmt::print("{:<24} {:>20} {:>7} {:>8} {:>7.1f}  {:<6}  {}\n", result.name, size_text(result.size),
+             result.samples, fmt::format("{:.3g}", result.ratio), result.seconds,
+             result.ok ? "ok" : "FAILED", result.way);
+  if (!result.ok) fmt::print("  {}\n", result.message);
+  for (const std::string& output : result.uncovered)
+    fmt::print("  not compared, too large for float64: '{}'\n", output);
+  std::fflush(stdout);
 }
 
 void print_row(const cuda::BenchResult& result, bool heading, bool first_use) {
@@ -63,6 +86,21 @@ void print_row(const cuda::BenchResult& result, bool heading, bool first_use) {
 std::vector<const char*> layouts_of(const check::NamedProgram& program, const Instance& instance) {
   if (cuda::split_form(instance)) return {"NT", "NN", "TN"};
   return {program.name == program.program.name ? "NT" : "NN"};
+}
+
+Json as_json(const cuda::SuiteResult& result) {
+  return {{"name", result.name},
+          {"ok", result.ok},
+          {"m", result.size.m},
+          {"n", result.size.n},
+          {"k", result.size.depth()},
+          {"way", result.way},
+          {"samples", result.samples},
+          {"elements", result.elements},
+          {"worst_error_over_tolerance", result.ratio},
+          {"not_compared", result.uncovered},
+          {"message", result.message},
+          {"seconds", result.seconds}};
 }
 
 Json as_json(const cuda::BenchResult& result) {
@@ -102,6 +140,47 @@ std::vector<check::Report> check_on_cuda(const CudaCheck& options) {
   return cuda::check_on_gpu(open_gpu(), engine);
 }
 
+int check_suite_on_cuda(const Shell& shell, const CudaSuite& options) {
+  const std::vector<cuda::BenchRow> rows = rows_named(options.only);
+  if (rows.empty())
+    throw Error(ErrorKind::argument, "--only", "part of the name of a row, such as 'swiglu'",
+                "'" + options.only + "', which no row has", "give another, or none");
+  cuda::SuiteOptions engine;
+  engine.wish = wish_of(options.config);
+  engine.seed = options.seed;
+  engine.threads = options.threads;
+  const auto gpu = open_gpu();
+  if (!shell.json)
+    fmt::print("{:<24} {:>20} {:>7} {:>8} {:>7}  {:<6}  {}\n", "", "M x N x K", "samples", "worst",
+               "seconds", "", "configuration");
+  Json list = Json::array();
+  int failures = 0;
+  const auto results = cuda::verify_rows(
+      gpu, rows, engine, [&](const cuda::BenchRow& row) { progress(shell, row.name); },
+      [&](const cuda::SuiteResult& result) {
+        progress(shell, "");
+        failures += !result.ok;
+        if (shell.json)
+          list.push_back(as_json(result));
+        else
+          print_row(result);
+      });
+  const size_t skipped = rows.size() - results.size();
+  if (shell.json)
+    print_json({{"ok", failures == 0},
+                {"device", "cuda"},
+                {"gpu", gpu->info().name},
+                {"seed", options.seed},
+                {"skipped", skipped},
+                {"rows", std::move(list)}});
+  else
+    fmt::print(
+        "\n{} calls, {} failed; seed {}. Worst: the largest error / tolerance in samples.{}\n",
+        results.size(), failures, options.seed,
+        skipped > 0 ? fmt::format(" {} were left out, since the GPU failed.", skipped) : "");
+  return failures == 0 ? kOk : kFailed;
+}
+
 int bench_on_cuda(const Shell& shell, const std::vector<Instance>& instances,
                   const CudaBench& options) {
   cuda::BenchOptions engine;
@@ -111,12 +190,7 @@ int bench_on_cuda(const Shell& shell, const std::vector<Instance>& instances,
   engine.slot_ms = std::min(options.seconds * 100, 300.0);
   const auto gpu = open_gpu();
   std::vector<cuda::BenchRow> rows;
-  if (instances.empty()) {
-    rows = cuda::model_rows();
-    std::erase_if(rows, [&](const cuda::BenchRow& row) {
-      return row.name.find(options.only) == std::string::npos;
-    });
-  }
+  if (instances.empty()) rows = rows_named(options.only);
   for (const Instance& instance : instances)
     rows.push_back(
         {instance.program->name, instance, {options.m, options.n, {options.k}, options.layout}});

@@ -13,6 +13,7 @@ namespace coda::cuda {
 namespace {
 
 constexpr size_t kPool = 1000003;  // elements that tensors repeat
+constexpr size_t kAlignment = 1024;
 constexpr Device kDevice{Device::Kind::cuda, 0};
 
 TensorView operand(Arena& arena, int64_t rows, int64_t k, DType type, bool turned) {
@@ -40,7 +41,7 @@ void Arena::synchronise() const {
 std::byte* Arena::take(int64_t bytes) {
   if (!gpu_) return nullptr;
   std::byte* const result = static_cast<std::byte*>(memory_.data()) + used_;
-  used_ += (static_cast<size_t>(bytes) + 1023) / 1024 * 1024;
+  used_ += (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   if (used_ > bytes_)
     throw Error(ErrorKind::unsupported, "bench",
                 "tensors of " + std::to_string(bytes_ >> 30) + " GiB at most",
@@ -50,11 +51,18 @@ std::byte* Arena::take(int64_t bytes) {
 
 std::byte* Arena::tensor(int64_t elements, DType type, check::Source source, int64_t n) {
   const size_t width = size_of(type), bytes = static_cast<size_t>(elements) * width;
+  // Each tensor begins elsewhere in its pool: A B^T of equal operands hides a turned tile.
+  const size_t begin = used_ / kAlignment * 7919 % kPool * width;
   std::byte* const to = take(static_cast<int64_t>(bytes));
   if (!gpu_ || bytes == 0) return to;
   const std::vector<std::byte>& pool = pool_of(type, source, n);
-  size_t done = std::min(bytes, pool.size());
-  copy_to_device(gpu_->context(), to, pool.data(), done, stream());
+  size_t done = std::min(bytes, pool.size() - begin);
+  copy_to_device(gpu_->context(), to, pool.data() + begin, done, stream());
+  if (done < bytes && begin > 0) {
+    const size_t rest = std::min(bytes - done, begin);
+    copy_to_device(gpu_->context(), to + done, pool.data(), rest, stream());
+    done += rest;
+  }
   while (done < bytes) {  // a multiple of the pool each time, so that the pattern goes on
     const size_t step = std::min(done, bytes - done);
     copy_on_device(gpu_->context(), to + done, to, step, stream());

@@ -16,7 +16,6 @@
 namespace coda::cuda {
 namespace {
 
-constexpr double kHangSeconds = 20;
 constexpr size_t kAtOnce = 256;
 
 check::Row row_of(const Task& task, const Outcome& outcome, const CheckOptions& options) {

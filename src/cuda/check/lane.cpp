@@ -15,8 +15,7 @@
 namespace coda::cuda {
 namespace {
 
-constexpr size_t kCanary = 4096;  // bytes behind the workspace
-constexpr int kFailed = 1;        // the exit code where nothing can follow
+constexpr int kFailed = 1;  // the exit code where nothing can follow
 
 /// Device addresses of host memory that was copied as blocks.
 class Mapping {

@@ -44,6 +44,9 @@ class Lane {
 /// The task's call as the mainloop takes it; nothing, and the reason, where it cannot.
 std::optional<FusedCall> fused_call(const Task& task, std::string* why);
 
+inline constexpr double kHangSeconds = 20;
+inline constexpr size_t kCanary = 4096;  // bytes behind the workspace
+
 /// Since when a launch has been under way in any lane (0: none is), and of which task.
 struct Watch {
   static void begin(const std::string& what);

@@ -65,6 +65,16 @@ void copy_to_host(const Context& context, void* to, const void* from, size_t byt
   check(driver().cuMemcpyDtoHAsync(to, address(from), bytes, stream), "cuMemcpyDtoHAsync");
 }
 
+void copy_lines_to_host(const Context& context, void* to, const void* from, size_t width,
+                        size_t pitch, size_t height, StreamHandle stream) {
+  const ContextGuard guard(context);
+  const CopyLines copy{{0, 0, kDeviceMemory, nullptr, address(from), nullptr, pitch},
+                       {0, 0, kHostMemory, to, 0, nullptr, width},
+                       width,
+                       height};
+  check(driver().cuMemcpy2DAsync(&copy, stream), "cuMemcpy2DAsync");
+}
+
 void copy_on_device(const Context& context, void* to, const void* from, size_t bytes,
                     StreamHandle stream) {
   const ContextGuard guard(context);

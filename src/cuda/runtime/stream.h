@@ -79,6 +79,9 @@ void copy_to_device(const Context& context, void* to, const void* from, size_t b
                     StreamHandle stream);
 void copy_to_host(const Context& context, void* to, const void* from, size_t bytes,
                   StreamHandle stream);
+/// Copies `height` lines of `width` bytes: `pitch` bytes apart there, without gaps here.
+void copy_lines_to_host(const Context& context, void* to, const void* from, size_t width,
+                        size_t pitch, size_t height, StreamHandle stream);
 void copy_on_device(const Context& context, void* to, const void* from, size_t bytes,
                     StreamHandle stream);
 void fill(const Context& context, void* to, unsigned char value, size_t bytes, StreamHandle stream);

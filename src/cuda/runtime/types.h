@@ -39,6 +39,23 @@ enum FunctionAttribute : int {
 enum StreamFlag : unsigned { kStreamNonBlocking = 1 };
 enum CaptureMode : int { kCaptureThreadLocal = 1 };
 
+enum MemoryKind : int { kHostMemory = 1, kDeviceMemory = 2 };
+
+/// One end of a copy of lines; which of `host` and `device` counts, `kind` says.
+struct CopyEnd {
+  size_t x_bytes, y;
+  int kind;
+  const void* host;
+  DevicePointer device;
+  void* array;
+  size_t pitch;
+};
+struct CopyLines {
+  CopyEnd from, to;
+  size_t width_bytes, height;
+};
+static_assert(sizeof(CopyLines) == 128);
+
 /// A TMA descriptor, as cuTensorMapEncodeTiled writes it and a kernel takes it by value. The device
 /// asks for 64-byte alignment.
 struct alignas(64) TensorMap {
