@@ -115,7 +115,7 @@ Samples choose_samples(const ir::Program& program, std::span<const int64_t> symb
     });
   };
   if (any(false, false)) add(counts.chunks, kRows, kColumns);
-  if (any(false, true)) add(counts.rows, 1, n);
+  if (any(false, true)) add(counts.rows, kRows, n);
   if (any(true, false)) add(counts.columns, m, kFewColumns);
   // Loads and arithmetic count as some products.
   if (any(true, true) &&

@@ -37,7 +37,7 @@ std::vector<Reach> reaches_of(const ir::Program& program);
 
 struct SampleCounts {
   int chunks = 64;                        // of 16 rows and 64 columns
-  int rows = 2, columns = 2;              // whole ones: single rows, and 16 columns
+  int rows = 2, columns = 2;              // of 16 whole ones
   int64_t affordable = int64_t{1} << 28;  // multiplications of a whole call
 };
 

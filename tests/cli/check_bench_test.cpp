@@ -62,6 +62,17 @@ TEST(check, a_device_that_is_not_there_ends_with_3) {
   EXPECT_THAT(run.err, HasSubstr("--device cpu"));
 }
 
+TEST(check, the_suite_has_programs_of_its_own_on_a_gpu) {
+  const Outcome device = run_coda("check --suite");
+  EXPECT_EQ(device.status, 2);
+  EXPECT_THAT(device.err, HasSubstr("--device cuda"));
+  const Outcome file = run_coda("check linear --suite --device cuda");
+  EXPECT_EQ(file.status, 2);
+  EXPECT_THAT(file.err, HasSubstr("no FILE"));
+  EXPECT_NE(run_coda("check --suite --device cuda --only nothing-like-it").status, 0);
+  EXPECT_EQ(run_coda("check linear --only swiglu").status, 2);
+}
+
 TEST(bench, times_the_fused_and_the_unfused_program_in_one_run) {
   const nlohmann::json json =
       json_of(run_coda("bench residual_rms --json --type f32 -m 33 -n 65 -k 40 --seconds 0.01"));

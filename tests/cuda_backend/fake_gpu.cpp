@@ -3,7 +3,8 @@
 // which tensor maps were made. Its memory is the process's own.
 #include "fake_gpu.h"
 
-#include <cstdlib>
+#include <sys/mman.h>
+
 #include <cstring>
 #include <map>
 
@@ -89,14 +90,16 @@ const std::map<std::string, void*>& functions() {
        })},
       {"cuFuncSetAttribute", entry(+[](FunctionHandle, int, int) { return Result{0}; })},
       {"cuMemAlloc", entry(+[](DevicePointer* pointer, size_t bytes) {
-         *pointer = reinterpret_cast<DevicePointer>(
-             std::aligned_alloc(1024, (bytes + 1023) / 1024 * 1024));
+         constexpr int kLazy = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+         void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kLazy, -1, 0);
+         if (memory == MAP_FAILED) return refuse();
+         *pointer = reinterpret_cast<DevicePointer>(memory);
          allocated[*pointer] = bytes;
          return Result{0};
        })},
       {"cuMemFree", entry(+[](DevicePointer pointer) {
+         munmap(host(pointer), allocated.at(pointer));
          allocated.erase(pointer);
-         std::free(host(pointer));
          return Result{0};
        })},
       {"cuMemcpyHtoDAsync",
