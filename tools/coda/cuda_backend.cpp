@@ -10,7 +10,7 @@
 #include "cuda/backend/kernel.h"
 #include "cuda/check/bench.h"
 #include "cuda/check/check.h"
-#include "cuda/check/suite.h"
+#include "cuda/check/large.h"
 #include "cuda/codegen/split.h"
 
 namespace coda::tool {
@@ -48,7 +48,7 @@ std::string size_text(const cuda::CallSize& size) {
   return fmt::format("{}x{}x{}", size.m, size.n, size.depth());
 }
 
-void print_row(const cuda::SuiteResult& result) {
+void print_row(const cuda::LargeResult& result) {
   fmt::print("{:<24} {:>20} {:>7} {:>8} {:>7.1f}  {:<6}  {}\n", result.name, size_text(result.size),
              result.samples, fmt::format("{:.3g}", result.ratio), result.seconds,
              result.ok ? "ok" : "FAILED", result.way);
@@ -88,7 +88,7 @@ std::vector<const char*> layouts_of(const check::NamedProgram& program, const In
   return {program.name == program.program.name ? "NT" : "NN"};
 }
 
-Json as_json(const cuda::SuiteResult& result) {
+Json as_json(const cuda::LargeResult& result) {
   return {{"name", result.name},
           {"ok", result.ok},
           {"m", result.size.m},
@@ -145,7 +145,7 @@ int check_suite_on_cuda(const Shell& shell, const CudaSuite& options) {
   if (rows.empty())
     throw Error(ErrorKind::argument, "--only", "part of the name of a row, such as 'swiglu'",
                 "'" + options.only + "', which no row has", "give another, or none");
-  cuda::SuiteOptions engine;
+  cuda::LargeOptions engine;
   engine.wish = wish_of(options.config);
   engine.seed = options.seed;
   engine.threads = options.threads;
@@ -157,7 +157,7 @@ int check_suite_on_cuda(const Shell& shell, const CudaSuite& options) {
   int failures = 0;
   const auto results = cuda::verify_rows(
       gpu, rows, engine, [&](const cuda::BenchRow& row) { progress(shell, row.name); },
-      [&](const cuda::SuiteResult& result) {
+      [&](const cuda::LargeResult& result) {
         progress(shell, "");
         failures += !result.ok;
         if (shell.json)

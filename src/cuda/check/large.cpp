@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/check/suite.h"
+#include "cuda/check/large.h"
 
 #include <coda/error.h>
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ void inspect(const std::vector<std::byte>& first, const std::vector<std::byte>& 
 class Verification {
  public:
   Verification(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,
-               const SuiteOptions& options)
+               const LargeOptions& options)
       : gpu_(gpu), arena_(arena), row_(row), options_(options) {
     arena_.reset();
     call_ = make_call(arena_, row.instance, row.size);
@@ -90,7 +90,7 @@ class Verification {
     };
   }
 
-  void run(SuiteResult& result) {
+  void run(LargeResult& result) {
     KernelOptions how;
     how.wish = options_.wish;
     const CudaKernel kernel(row_.instance, gpu_, how);
@@ -120,7 +120,7 @@ class Verification {
   }
 
  private:
-  static void fail(SuiteResult& result, const std::string& message) {
+  static void fail(LargeResult& result, const std::string& message) {
     result.ok = false;
     result.message += (result.message.empty() ? "" : "; ") + message;
   }
@@ -131,7 +131,7 @@ class Verification {
         check::cut(output, {0, output.rows}, {0, output.columns}, fetch_).memory.at(0));
   }
 
-  void launch_twice(const CudaKernel& kernel, SuiteResult& result) {
+  void launch_twice(const CudaKernel& kernel, LargeResult& result) {
     const size_t bytes = kernel.workspace_bytes(call_);
     const Memory workspace(gpu_->shared_context(), bytes + kCanary);
     auto* const at = static_cast<std::byte*>(workspace.data());
@@ -176,17 +176,17 @@ class Verification {
   std::shared_ptr<const Gpu> gpu_;
   Arena& arena_;
   const BenchRow& row_;
-  const SuiteOptions& options_;
+  const LargeOptions& options_;
   BoundCall call_;
   check::Fetch fetch_;
 };
 
 }  // namespace
 
-SuiteResult verify(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,
-                   const SuiteOptions& options) {
+LargeResult verify(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,
+                   const LargeOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  SuiteResult result;
+  LargeResult result;
   result.name = row.name, result.size = row.size;
   try {
     Verification(gpu, arena, row, options).run(result);
@@ -199,13 +199,13 @@ SuiteResult verify(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const Be
   return result;
 }
 
-std::vector<SuiteResult> verify_rows(const std::shared_ptr<const Gpu>& gpu,
-                                     const std::vector<BenchRow>& rows, const SuiteOptions& options,
+std::vector<LargeResult> verify_rows(const std::shared_ptr<const Gpu>& gpu,
+                                     const std::vector<BenchRow>& rows, const LargeOptions& options,
                                      const std::function<void(const BenchRow&)>& begin,
-                                     const std::function<void(const SuiteResult&)>& end) {
+                                     const std::function<void(const LargeResult&)>& end) {
   Watch::start(kHangSeconds);
   Arena arena(gpu, kBenchBytes);
-  std::vector<SuiteResult> results;
+  std::vector<LargeResult> results;
   for (const BenchRow& row : rows) {
     begin(row);
     results.push_back(verify(gpu, arena, row, options));

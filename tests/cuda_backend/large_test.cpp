@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite against a driver whose kernels do what the test says: right, nothing, or wrong.
-#include "cuda/check/suite.h"
+#include "cuda/check/large.h"
 
 #include <coda/error.h>
 #include <gmock/gmock.h>
@@ -70,12 +70,12 @@ class Suite : public testing::Test {
     return view.data + element * static_cast<int64_t>(size_of(view.dtype));
   }
 
-  SuiteResult run() {
+  LargeResult run() {
     arena_ = std::make_unique<Arena>(Gpu::open(0), size_t{16} << 20);
     call_ = make_call(*arena_, row_.instance, row_.size);  // the one that the suite makes, too
     options_.counts.affordable = 0;
     options_.threads = 2;
-    SuiteResult result = verify(Gpu::open(0), *arena_, row_, options_);
+    LargeResult result = verify(Gpu::open(0), *arena_, row_, options_);
     arena_.reset();
     return result;
   }
@@ -84,14 +84,14 @@ class Suite : public testing::Test {
   int64_t left_out_ = -1;  // of the first output
   int launches_ = 0;
   BenchRow row_;
-  SuiteOptions options_;
+  LargeOptions options_;
   BoundCall call_;
   std::unique_ptr<Arena> arena_;
   std::vector<reference::Dense> expected_;
 };
 
 TEST_F(Suite, right_results_pass_and_what_was_not_compared_is_named) {
-  const SuiteResult result = run();
+  const LargeResult result = run();
   EXPECT_TRUE(result.ok) << result.message;
   EXPECT_EQ(result.samples, 68u);
   EXPECT_LE(result.ratio, 1);
@@ -104,7 +104,7 @@ TEST_F(Suite, operands_of_all_layouts_are_read_as_they_lie) {
   for (const char* layout : {"NN", "TN"}) {
     expected_.clear();
     use("program p(a: acc) -> y: T[m, n], c: f32[n] {\n  y = a\n  c = sum[n](a)\n}", layout);
-    const SuiteResult result = run();
+    const LargeResult result = run();
     EXPECT_TRUE(result.ok) << layout << ": " << result.message;
     EXPECT_TRUE(result.uncovered.empty());
   }
@@ -112,7 +112,7 @@ TEST_F(Suite, operands_of_all_layouts_are_read_as_they_lie) {
 
 TEST_F(Suite, a_kernel_that_writes_nothing_fails) {
   record().compute = nullptr;
-  const SuiteResult result = run();
+  const LargeResult result = run();
   EXPECT_FALSE(result.ok);
   EXPECT_THAT(result.message, HasSubstr("'y': 151552 of 151552 elements were not written"));
   EXPECT_THAT(result.message, HasSubstr("'all': 1 of 1 elements were not written"));
@@ -120,7 +120,7 @@ TEST_F(Suite, a_kernel_that_writes_nothing_fails) {
 
 TEST_F(Suite, one_element_that_is_left_out_fails_wherever_it_lies) {
   left_out_ = 77777;
-  const SuiteResult result = run();
+  const LargeResult result = run();
   EXPECT_FALSE(result.ok);
   EXPECT_THAT(result.message, HasSubstr("'y': 1 of 151552 elements were not written"));
 }
@@ -134,7 +134,7 @@ TEST_F(Suite, other_bits_and_nan_fail) {
 
 TEST_F(Suite, a_wrong_element_of_a_sample_fails_and_is_named) {
   spoil_ = [&] { store_element(at(0, kN * (kM - 1) + kN - 1), DType::bf16, 1000); };
-  const SuiteResult result = run();
+  const LargeResult result = run();
   EXPECT_FALSE(result.ok);
   EXPECT_THAT(result.message, HasSubstr("'y': element [295, 511] is 1000, expected"));
   EXPECT_THAT(result.message, HasSubstr("of 68 samples are wrong"));
@@ -147,14 +147,14 @@ TEST_F(Suite, a_sum_that_lacks_a_tile_fails) {
     for (int64_t i = 0; i < kN; ++i)
       store_element(at(2, i), DType::f32, expected_[2].value[i] + 99);
   };
-  const SuiteResult result = run();
+  const LargeResult result = run();
   EXPECT_THAT(result.message, HasSubstr("'r': element ["));
   EXPECT_THAT(result.message, HasSubstr("'c': element ["));
 }
 
 TEST_F(Suite, a_configuration_that_does_not_fit_fails) {
   options_.wish = parse_config("pingpong 192x256");
-  const SuiteResult result = run();
+  const LargeResult result = run();
   EXPECT_FALSE(result.ok);
   EXPECT_FALSE(result.lost);
   EXPECT_FALSE(result.message.empty());

@@ -10,14 +10,14 @@
 
 namespace coda::cuda {
 
-struct SuiteOptions {
+struct LargeOptions {
   std::optional<ConfigWish> wish;
   check::SampleCounts counts;
   uint64_t seed = 1;  // of where the samples lie
   int threads = 0;    // 0: one per core
 };
 
-struct SuiteResult {
+struct LargeResult {
   std::string name;
   CallSize size;
   std::string way;  // "fused pingpong 128x192 ...", or "unfused: reason"
@@ -31,14 +31,14 @@ struct SuiteResult {
   double seconds = 0;
 };
 
-SuiteResult verify(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,
-                   const SuiteOptions& options);
+LargeResult verify(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,
+                   const LargeOptions& options);
 
 /// Verifies each row, until one loses the GPU. A launch that hangs ends the process after naming
 /// its row.
-std::vector<SuiteResult> verify_rows(const std::shared_ptr<const Gpu>& gpu,
-                                     const std::vector<BenchRow>& rows, const SuiteOptions& options,
+std::vector<LargeResult> verify_rows(const std::shared_ptr<const Gpu>& gpu,
+                                     const std::vector<BenchRow>& rows, const LargeOptions& options,
                                      const std::function<void(const BenchRow&)>& begin,
-                                     const std::function<void(const SuiteResult&)>& end);
+                                     const std::function<void(const LargeResult&)>& end);
 
 }  // namespace coda::cuda
