@@ -92,6 +92,18 @@ TEST(bench, refuses_sizes_of_nothing) {
     EXPECT_EQ(run_coda(std::string("bench linear ") + flags).status, 2) << flags;
 }
 
+TEST(bench, a_suite_is_for_a_gpu_and_stands_alone) {
+  const Outcome on_cpu = run_coda("bench --suite kernels");
+  EXPECT_EQ(on_cpu.status, 2);
+  EXPECT_THAT(on_cpu.err, HasSubstr("--device cuda"));
+  const Outcome with_program = run_coda("bench linear --suite generated --device cuda");
+  EXPECT_EQ(with_program.status, 2);
+  EXPECT_THAT(with_program.err, HasSubstr("no program beside it"));
+  EXPECT_EQ(run_coda("bench --suite models --device cuda").status, 2);
+  for (const char* flags : {"--rounds 0", "--candidates 0"})
+    EXPECT_EQ(run_coda(std::string("bench --device cuda ") + flags).status, 2) << flags;
+}
+
 TEST(interrupted, a_command_ends_with_130) {
   if (std::system("command -v timeout >/dev/null") != 0) GTEST_SKIP() << "no timeout(1)";
   const Outcome run = run_coda("bench linear --seconds 300 -m 64 -n 64 -k 64",

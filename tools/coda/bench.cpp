@@ -240,11 +240,27 @@ int run_on_cuda(const Shell& shell, const Options& options) {
   return bench_on_cuda(shell, instances, cuda);
 }
 
+/// --suite names what is timed, on cuda and without a program.
+void check_suite(const Options& options) {
+  if (options.cuda.suite.empty()) return;
+  if (options.device != "cuda")
+    throw Error(ErrorKind::argument, "--suite " + options.cuda.suite, "--device cuda",
+                "--device " + options.device, "the suites are made of calls on a GPU");
+  if (!options.file.empty())
+    throw Error(ErrorKind::argument, "--suite " + options.cuda.suite, "no program beside it",
+                options.file, "leave one of the two out");
+}
+
 int run(const Shell& shell, const Options& options) {
   if (options.m < 1 || options.n < 1 || options.k < 0 || options.threads < 1)
     throw Error(ErrorKind::argument, "bench", "m, n and threads of at least 1, k of at least 0",
                 fmt::format("m = {}, n = {}, k = {}, threads = {}", options.m, options.n, options.k,
                             options.threads));
+  if (options.cuda.rounds < 1 || options.cuda.candidates < 1)
+    throw Error(
+        ErrorKind::argument, "bench", "rounds and candidates of at least 1",
+        fmt::format("rounds = {}, candidates = {}", options.cuda.rounds, options.cuda.candidates));
+  check_suite(options);
   if (options.device == "cuda") return run_on_cuda(shell, options);
   if (options.file.empty())
     throw Error(ErrorKind::argument, "bench", "a program", "none",
@@ -267,8 +283,12 @@ void add_bench(CLI::App& app, Shell& shell) {
       add_command(app, shell, "bench", "time a program beside the bare matrix product",
                   [&shell, options] { return run(shell, *options); });
   command->add_option("FILE", options->file,
-                      "FILE, FILE:PROGRAM or a program of the library; on cuda, none: the shapes "
-                      "of models");
+                      "FILE, FILE:PROGRAM or a program of the library; on cuda, none: a suite");
+  command
+      ->add_option("--suite", options->cuda.suite,
+                   "on cuda: kernels, those of models (also without FILE); generated, programs "
+                   "of the generator")
+      ->check(CLI::IsMember({"kernels", "generated"}));
   command->add_option("--device", options->device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
@@ -283,7 +303,11 @@ void add_bench(CLI::App& app, Shell& shell) {
       ->add_option("--candidates", options->cuda.candidates,
                    "on cuda: how many of the best configurations")
       ->capture_default_str();
-  command->add_option("--only", options->cuda.only, "on cuda: shapes whose name has this in it");
+  command->add_option("--only", options->cuda.only,
+                      "on cuda: rows of the suite whose name has this in it");
+  command->add_option("--rounds", options->cuda.rounds, "on cuda: slots of each way of computing")
+      ->capture_default_str();
+  command->add_option("--commit", options->cuda.commit, "on cuda: coda's commit, kept with --json");
   command->add_option("-m,--m", options->m, "rows: tokens")->capture_default_str();
   command->add_option("-n,--n", options->n, "columns: output features")->capture_default_str();
   command->add_option("-k,--k", options->k, "input features of the matrix product")

@@ -44,12 +44,14 @@ int check_suite_on_cuda(const Shell& shell, const CudaSuite& options);
 
 struct CudaBench {
   int64_t m = 0, n = 0, k = 0;
-  std::string layout = "NT", config, only;
+  std::string layout = "NT", config;
+  std::string suite, only;  // where there are no instances; an empty suite is "kernels"
+  std::string commit;       // of coda, for the record
   double seconds = 3;
-  int candidates = 1;
+  int rounds = 3, candidates = 1;
 };
-/// Times the instances, or without any the shapes of models whose names have `only` in them, and
-/// prints them.
+/// Times the instances, or without any the rows of the suite whose names have `only` in them, and
+/// prints them. kFailed where a row failed.
 int bench_on_cuda(const Shell& shell, const std::vector<Instance>& instances,
                   const CudaBench& options);
 

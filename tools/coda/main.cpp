@@ -46,9 +46,12 @@ int run(int argc, char** argv) {
   add_generate(app, shell);
   add_compile(app, shell);
   add_doctor(app, shell);
-  for (int i = 1; i < argc; ++i)
+  shell.command = "coda";
+  for (int i = 1; i < argc; ++i) {
+    shell.command += std::string(" ") + argv[i];
     if (std::string_view(argv[i]) == "--json")
       shell.json = true;  // usage errors come before parsing ends
+  }
 
   try {
     if (argc == 1) {

@@ -26,7 +26,8 @@ inline constexpr int kJsonSchema = 1;
 struct Shell {
   bool json = false;
   bool quiet = false;
-  int status = kOk;  // of the command that ran
+  int status = kOk;     // of the command that ran
+  std::string command;  // the line that was given, "coda" first
 };
 
 /// Adds a command with the flags that all have. `run` returns the exit code.

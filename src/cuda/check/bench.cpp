@@ -6,76 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <map>
 
-#include "check/programs.h"
 #include "cuda/backend/kernel.h"
-#include "cuda/backend/products.h"
 
 namespace coda::cuda {
 namespace {
-
-/// Milliseconds a launch, over launches that take `slot_ms` together.
-class Timer {
- public:
-  Timer(const std::shared_ptr<const Gpu>& gpu, StreamHandle stream)
-      : start_(gpu->shared_context()), stop_(gpu->shared_context()), stream_(stream) {}
-  double run(const std::function<void()>& launch, int count) const {
-    start_.record(stream_);
-    for (int i = 0; i < count; ++i) launch();
-    stop_.record(stream_);
-    stop_.synchronise();
-    return elapsed_ms(start_, stop_) / count;
-  }
-  int count_for(const std::function<void()>& launch, double slot_ms) const {
-    run(launch, 2);
-    return std::clamp(static_cast<int>(slot_ms / run(launch, 3)) + 1, 3, 100000);
-  }
-
- private:
-  Event start_, stop_;
-  StreamHandle stream_;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-LtType lt_type(DType type) {
-  return type == DType::f32 ? kLtF32 : type == DType::bf16 ? kLtBf16 : kLtF16;
-}
-
-/// One product of cuBLASLt that stores the type of its operands.
-class Bare {
- public:
-  Bare(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const CallSize& size, int64_t n,
-       DType type)
-      : gpu_(gpu), arena_(arena), plan_(*gpu, shape_of(size, n, type)) {
-    a_ = arena.tensor(size.m * size.depth(), type, check::Source::normal, 1);
-    b_ = arena.tensor(n * size.depth(), type, check::Source::normal, 1);
-    out_ = arena.take(size.m * n * static_cast<int64_t>(size_of(type)));
-    workspace_ = arena.take(kProductWorkspace);
-  }
-  void run() const { plan_.run(*gpu_, a_, b_, out_, workspace_, arena_.stream()); }
-
- private:
-  static ProductShape shape_of(const CallSize& size, int64_t n, DType type) {
-    ProductShape shape;
-    shape.m = size.m, shape.n = n, shape.k = size.depth(), shape.out_pitch = n;
-    shape.type = shape.out_type = lt_type(type);
-    shape.a = {!size.turned_a(), size.turned_a() ? size.m : shape.k, 256};
-    shape.b = {!size.turned_b(), size.turned_b() ? n : shape.k, 256};
-    shape.out_alignment = 256;
-    return shape;
-  }
-
-  std::shared_ptr<const Gpu> gpu_;
-  Arena& arena_;
-  ProductPlan plan_;
-  const std::byte *a_, *b_;
-  std::byte *out_, *workspace_;
-};
 
 /// The instance with accumulators that lie in memory as T.
 Instance from_memory(const Instance& instance) {
@@ -86,39 +21,6 @@ Instance from_memory(const Instance& instance) {
       input.type = {true, {}};
     }
   return {std::make_shared<const ir::Program>(std::move(program)), instance.type, instance.symbols};
-}
-
-struct Contender {
-  Timed timed;
-  std::function<void()> launch;
-  std::shared_ptr<const void> owned;
-  int count = 0;
-  std::vector<double> times;
-};
-
-/// The kernel on its call, or what it was refused for.
-Contender coda_contender(const std::shared_ptr<const Gpu>& gpu, const Arena& arena,
-                         const Instance& instance, const std::shared_ptr<const BoundCall>& call,
-                         const std::string& name, const std::optional<ConfigWish>& wish) {
-  struct Held {
-    Held(const Instance& instance, const std::shared_ptr<const Gpu>& gpu,
-         const KernelOptions& options)
-        : kernel(instance, gpu, options) {}
-    CudaKernel kernel;
-    Memory workspace;
-  };
-  KernelOptions options;
-  options.wish = wish;
-  const auto start = std::chrono::steady_clock::now();
-  auto held = std::make_shared<Held>(instance, gpu, options);
-  Contender contender{{name, held->kernel.warm(*call)}, {}, held, 0, {}};
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  contender.timed.first_use_seconds = spent.count();
-  held->workspace = Memory(gpu->shared_context(), held->kernel.workspace_bytes(*call));
-  contender.launch = [held = held.get(), call, stream = arena.stream()] {
-    held->kernel.launch(stream, *call, held->workspace.data());
-  };
-  return contender;
 }
 
 /// The configurations to time: the model's choice, or its best few.
@@ -146,40 +48,24 @@ const Timed* BenchResult::find(std::string_view wanted) const {
   return nullptr;
 }
 
-std::vector<BenchRow> model_rows() {
-  constexpr int64_t kTokens = 16384;
-  std::map<std::string, Instance> instances;
-  for (const check::NamedProgram& named : check::all_programs())
-    instances.emplace(named.name, check::instance_of(named.program, DType::bf16));
-  std::vector<BenchRow> rows;
-  const auto add = [&](const std::string& name, const char* program, const char* layout, int64_t m,
-                       int64_t n, std::vector<int64_t> depths) {
-    rows.push_back({name, instances.at(program), {m, n, std::move(depths), layout}});
+int64_t bytes_of(const BoundCall& call) {
+  int64_t bytes = 0;
+  const auto add = [&](const Binding& binding) {
+    if (!binding.segments.empty())
+      bytes += binding.rows * binding.columns *
+               static_cast<int64_t>(size_of(binding.segments[0].view.dtype));
   };
-  for (const auto& [d, f] : {std::pair<int64_t, int64_t>{2048, 5632}, {4096, 11008}}) {
-    const struct {
-      const char* name;
-      int64_t out, in;
-    } layers[] = {{"out", d, d}, {"gate_up", 2 * f, d}, {"down", d, f}, {"qkv", 3 * d, d}};
-    const std::string at = " " + std::to_string(d);
-    for (const auto& [name, out, in] : layers) {
-      add("gemm fwd " + (name + at), "linear", "NT", kTokens, out, {in});
-      add("gemm dgrad " + (name + at), "linear", "NN", kTokens, in, {out});
-      add("gemm wgrad " + (name + at), "linear", "TN", out, in, {kTokens});
+  for (const Binding& binding : call.inputs) add(binding);
+  for (const Binding& binding : call.outputs) add(binding);
+  bool first = true;  // accumulators share A
+  for (const std::vector<Product>& products : call.products) {
+    for (const Product& product : products) {
+      if (first) add(product.a);
+      add(product.b);
     }
-    add("residual_rms out" + at, "residual_rms", "NT", kTokens, d, {d});
-    add("residual_rms down" + at, "residual_rms", "NT", kTokens, d, {f});
-    add("rmsnorm_swiglu" + at, "rmsnorm_swiglu", "NT", kTokens, f, {d});
-    add("rmsnorm_rope" + at, "rmsnorm_rope", "NT", kTokens, 3 * d, {d});
-    add("swiglu bwd" + at, "rmsnorm_swiglu.bwd(d_y)", "NN", kTokens, f, {d});
-    add("norm bwd gate_up" + at, "residual_rms.bwd(d_h)", "NN", kTokens, d, {f, f});
-    add("norm bwd qkv" + at, "residual_rms.bwd(d_h)", "NN", kTokens, d, {3 * d});
-    add("accumulate wgrad" + at, "accumulate", "TN", d, f, {kTokens});
+    first = first && products.empty();
   }
-  add("small wgrad 1024", "linear", "TN", 1024, 1024, {kTokens});
-  add("small accumulate 1024", "accumulate", "TN", 1024, 1024, {kTokens});
-  add("lse_target 2048", "lse_target", "NT", 8192, 128256, {2048});
-  return rows;
+  return bytes;
 }
 
 BenchResult bench(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,
@@ -190,8 +76,10 @@ BenchResult bench(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const Ben
   const auto accumulators =
       static_cast<int64_t>(std::count_if(call->products.begin(), call->products.end(),
                                          [](const auto& products) { return !products.empty(); }));
-  BenchResult result{
-      row.name, size.m, size.n * std::max<int64_t>(accumulators, 1), size.depth(), {}};
+  BenchResult result;
+  result.name = row.name, result.row_class = row.row_class;
+  result.m = size.m, result.n = size.n * std::max<int64_t>(accumulators, 1);
+  result.k = size.depth(), result.bytes = bytes_of(*call);
   std::vector<Contender> contenders;
   // These first: nothing has been compiled in this process when their first use is clocked.
   for (const auto& wish : wishes_of(row.instance, *call, *gpu, options)) {
@@ -202,27 +90,18 @@ BenchResult bench(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const Ben
     }
   }
   if (accumulators > 0 && size.depth() > 0) {
-    const auto bare = std::make_shared<Bare>(gpu, arena, size, result.n, row.instance.type);
-    Contender product;
-    product.timed.name = "cuBLAS";
-    product.launch = [bare] { bare->run(); };
-    contenders.push_back(std::move(product));
+    contenders.push_back(bare_contender(gpu, arena, size, result.n, row.instance.type));
+    const std::function<void()> bare = contenders.back().launch;
     const Instance memory = from_memory(row.instance);
     const auto apart = std::make_shared<const BoundCall>(make_call(arena, memory, size));
     Contender separate = coda_contender(gpu, arena, memory, apart, "cuBLAS + kernels", {});
-    separate.launch = [bare, kernels = std::move(separate.launch)] { bare->run(), kernels(); };
+    separate.launch = [bare, kernels = std::move(separate.launch)] { bare(), kernels(); };
     separate.timed.way.clear();
     // A product that is only stored needs no kernel after it.
     if (memory.program->nodes.size() > 1) contenders.push_back(std::move(separate));
   }
-  const Timer timer(gpu, arena.stream());
-  for (Contender& c : contenders) c.count = timer.count_for(c.launch, options.slot_ms);
-  for (int round = 0; round < options.rounds; ++round)
-    for (Contender& c : contenders) c.times.push_back(timer.run(c.launch, c.count));
-  for (Contender& c : contenders) {
-    c.timed.microseconds = median(c.times) * 1e3;
-    result.times.push_back(std::move(c.timed));
-  }
+  take_turns(gpu, arena, contenders, options.turns);
+  for (Contender& c : contenders) result.times.push_back(std::move(c.timed));
   return result;
 }
 
@@ -242,7 +121,7 @@ HostTimes time_host(const std::shared_ptr<const Gpu>& gpu, Arena& arena) {
     return median(times);
   };
   arena.reset();
-  for (const BenchRow& row : model_rows()) {
+  for (const BenchRow& row : kernel_rows()) {
     if (row.instance.program->name != "linear") continue;
     const LoadedSource empty({"empty", "extern \"C\" __global__ void empty() {}"},
                              architecture_of(gpu->info()), gpu.get(), {{"empty", 0}});

@@ -8,40 +8,22 @@
 #include <string>
 #include <vector>
 
-#include "cuda/backend/configure.h"
-#include "cuda/check/call.h"
+#include "cuda/check/contender.h"
+#include "cuda/check/suite.h"
 
 namespace coda::cuda {
 
-/// What is timed, and the size of its call.
-struct BenchRow {
-  std::string name;
-  Instance instance;
-  CallSize size;
-};
-
-/// The projections of LLaMA layers of width 2048 and 4096 with 16384 tokens, as plain products and
-/// with the programs that stand on them; a loss head.
-std::vector<BenchRow> model_rows();
-
 struct BenchOptions {
   std::optional<ConfigWish> wish;
-  double slot_ms = 300;
-  int rounds = 3;
+  Turns turns;
   int candidates = 1;  // how many of the model's best configurations are timed
-};
-
-/// One way of computing, and the median of its times.
-struct Timed {
-  std::string name;  // "cuBLAS" (the bare product), "cuBLAS + kernels", "coda"
-  std::string way;   // of coda: the configuration, or why there is none
-  double microseconds = 0;
-  double first_use_seconds = 0;  // of coda: from compile to a loaded kernel
 };
 
 struct BenchResult {
   std::string name;
+  RowClass row_class = RowClass::fused;
   int64_t m = 0, n = 0, k = 0;  // n of all accumulators together
+  int64_t bytes = 0;            // of operands, inputs and outputs, each once
   std::vector<Timed> times;
 
   double flops() const {
@@ -55,6 +37,9 @@ struct BenchResult {
 /// accumulators as T and reads them in stand-alone kernels.
 BenchResult bench(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,
                   const BenchOptions& options);
+
+/// What a call reads and writes where nothing is read twice.
+int64_t bytes_of(const BoundCall& call);
 
 /// Microseconds that the host spends on a launch of `linear`, and of an empty kernel.
 struct HostTimes {

@@ -4,6 +4,7 @@
 #include <coda/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/convert.h"
@@ -16,8 +17,8 @@ constexpr size_t kPool = 1000003;  // elements that tensors repeat
 constexpr size_t kAlignment = 1024;
 constexpr Device kDevice{Device::Kind::cuda, 0};
 
-TensorView operand(Arena& arena, int64_t rows, int64_t k, DType type, bool turned) {
-  std::byte* const data = arena.tensor(rows * k, type, check::Source::normal, 1);
+TensorView operand(Arena& arena, int64_t rows, int64_t k, DType type, bool turned, double scale) {
+  std::byte* const data = arena.tensor(rows * k, type, check::Source::normal, 1, scale);
   const TensorView view = matrix_view(data, turned ? k : rows, turned ? rows : k, type, 0, kDevice);
   return turned ? transposed(view) : view;
 }
@@ -26,6 +27,10 @@ TensorView operand(Arena& arena, int64_t rows, int64_t k, DType type, bool turne
 
 int64_t CallSize::depth() const {
   return std::accumulate(depths.begin(), depths.end(), int64_t{0});
+}
+
+double CallSize::weight_scale() const {
+  return 1 / std::sqrt(static_cast<double>(std::max<int64_t>(depth(), 1)));
 }
 
 Arena::Arena(std::shared_ptr<const Gpu> gpu, size_t bytes) : gpu_(std::move(gpu)), bytes_(bytes) {
@@ -49,13 +54,14 @@ std::byte* Arena::take(int64_t bytes) {
   return result;
 }
 
-std::byte* Arena::tensor(int64_t elements, DType type, check::Source source, int64_t n) {
+std::byte* Arena::tensor(int64_t elements, DType type, check::Source source, int64_t n,
+                         double scale) {
   const size_t width = size_of(type), bytes = static_cast<size_t>(elements) * width;
   // Each tensor begins elsewhere in its pool: A B^T of equal operands hides a turned tile.
   const size_t begin = used_ / kAlignment * 7919 % kPool * width;
   std::byte* const to = take(static_cast<int64_t>(bytes));
   if (!gpu_ || bytes == 0) return to;
-  const std::vector<std::byte>& pool = pool_of(type, source, n);
+  const std::vector<std::byte>& pool = pool_of(type, source, n, scale);
   size_t done = std::min(bytes, pool.size() - begin);
   copy_to_device(gpu_->context(), to, pool.data() + begin, done, stream());
   if (done < bytes && begin > 0) {
@@ -72,15 +78,16 @@ std::byte* Arena::tensor(int64_t elements, DType type, check::Source source, int
   return to;
 }
 
-const std::vector<std::byte>& Arena::pool_of(DType type, check::Source source, int64_t n) {
-  std::vector<std::byte>& pool = pools_[{type, source, n}];
+const std::vector<std::byte>& Arena::pool_of(DType type, check::Source source, int64_t n,
+                                             double scale) {
+  std::vector<std::byte>& pool = pools_[{type, source, n, scale}];
   if (!pool.empty()) return pool;
   pool.resize(kPool * size_of(type));
   check::Random random(17);
   for (size_t i = 0; i < kPool; ++i) {
     std::byte* const at = pool.data() + i * size_of(type);
     if (is_float(type))
-      store_element(at, type, check::draw_real(source, random));
+      store_element(at, type, scale * check::draw_real(source, random));
     else
       store_integer(at, type, check::draw_integer(source, n, random));
   }
@@ -111,9 +118,11 @@ BoundCall make_call(Arena& arena, const Instance& instance, const CallSize& size
     } else {
       for (size_t s = 0; s < size.depths.size(); ++s) {
         const int64_t k = size.depths[s];
-        if (a.size() == s) a.push_back(operand(arena, size.m, k, instance.type, size.turned_a()));
-        arguments.product(input.name, a[s],
-                          operand(arena, size.n, k, instance.type, size.turned_b()));
+        if (a.size() == s)
+          a.push_back(operand(arena, size.m, k, instance.type, size.turned_a(), 1));
+        arguments.product(
+            input.name, a[s],
+            operand(arena, size.n, k, instance.type, size.turned_b(), size.weight_scale()));
       }
     }
   }

@@ -22,17 +22,18 @@ class Arena {
   void synchronise() const;
   void reset() { used_ = 0; }
   std::byte* take(int64_t bytes);
-  /// `n` bounds drawn column indices.
-  std::byte* tensor(int64_t elements, DType type, check::Source source, int64_t n);
+  /// `n` bounds drawn column indices; real values are drawn times `scale`.
+  std::byte* tensor(int64_t elements, DType type, check::Source source, int64_t n,
+                    double scale = 1);
 
  private:
-  const std::vector<std::byte>& pool_of(DType type, check::Source source, int64_t n);
+  const std::vector<std::byte>& pool_of(DType type, check::Source source, int64_t n, double scale);
 
   std::shared_ptr<const Gpu> gpu_;
   std::unique_ptr<Stream> stream_;
   Memory memory_;
   size_t bytes_, used_ = 0;
-  std::map<std::tuple<DType, check::Source, int64_t>, std::vector<std::byte>> pools_;
+  std::map<std::tuple<DType, check::Source, int64_t, double>, std::vector<std::byte>> pools_;
 };
 
 /// M x N, and the K of each product of a sum. "NT", "NN" or "TN": which of A [M, K] and B [N, K]
@@ -43,6 +44,8 @@ struct CallSize {
   std::string layout = "NT";
 
   int64_t depth() const;
+  /// What weights are drawn times, so that products of drawn operands stay near N(0, 1).
+  double weight_scale() const;
   bool turned_a() const { return layout[0] == 'T'; }
   bool turned_b() const { return layout[1] == 'N'; }
 };

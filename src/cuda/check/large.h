@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "check/sample.h"
-#include "cuda/check/bench.h"
+#include "cuda/check/suite.h"
 
 namespace coda::cuda {
 
