@@ -41,7 +41,7 @@ TEST(Configure, every_candidate_can_be_built) {
   for (const char* name : {"linear", "residual_rms", "rmsnorm_swiglu", "rope", "quant_1x128"}) {
     const Case c = library_case(name);
     const int accumulators = name == std::string("rmsnorm_swiglu") ? 2 : 1;
-    const auto all = candidates(c.shape, problem(16384, 4096, 4096, accumulators), {});
+    const auto all = modelled_candidates(c.shape, problem(16384, 4096, 4096, accumulators), {});
     EXPECT_GE(all.size(), 4u) << name;
     for (const Candidate& candidate : all) {
       EXPECT_EQ(plan_problem(candidate.config, c.shape.ports.data(),
@@ -56,7 +56,7 @@ TEST(Configure, every_candidate_can_be_built) {
 TEST(Configure, large_products_take_large_tiles_and_share_an_operand) {
   const Case c = library_case("linear");
   for (const auto& [n, k] : {std::pair{4096, 4096}, std::pair{22016, 4096}}) {
-    const device::Config best = candidates(c.shape, problem(16384, n, k), {})[0].config;
+    const device::Config best = modelled_candidates(c.shape, problem(16384, n, k), {})[0].config;
     EXPECT_GE(best.tile_m * best.tile_n, 128 * 192) << to_string(best);
     EXPECT_EQ(best.cluster_m * best.cluster_n, 2) << to_string(best);
   }
@@ -64,12 +64,13 @@ TEST(Configure, large_products_take_large_tiles_and_share_an_operand) {
 
 TEST(Configure, a_heavy_epilogue_is_hidden_by_ping_pong) {
   const Case c = library_case("qk_norm_rope");
-  EXPECT_EQ(candidates(c.shape, problem(16384, 3072, 2048), {})[0].config.mode, Mode::pingpong);
+  EXPECT_EQ(modelled_candidates(c.shape, problem(16384, 3072, 2048), {})[0].config.mode,
+            Mode::pingpong);
 }
 
 TEST(Configure, small_matrices_are_spread_over_the_processors) {
   const Case c = library_case("linear");
-  const device::Config best = candidates(c.shape, problem(512, 1024, 4096), {})[0].config;
+  const device::Config best = modelled_candidates(c.shape, problem(512, 1024, 4096), {})[0].config;
   EXPECT_LE(best.tile_m * best.tile_n, 128 * 128) << to_string(best);
 }
 
@@ -78,7 +79,8 @@ TEST(Configure, two_hundred_heights_share_a_handful_of_kernels) {
     const Case c = library_case(name);
     std::set<std::string> texts;
     for (int64_t i = 1; i <= 200; ++i) {
-      const device::Config best = candidates(c.shape, problem(i * 83, 4096, 4096), {})[0].config;
+      const device::Config best =
+          modelled_candidates(c.shape, problem(i * 83, 4096, 4096), {})[0].config;
       texts.insert(to_string(best) + (best.mask_rows ? " rows" : "") +
                    (best.mask_cols ? " columns" : ""));
     }
@@ -92,7 +94,7 @@ TEST(Configure, parts_lie_between_boxes_and_chunks) {
   const Case c = library_case("linear");
   Problem p = problem(4096, 3072, 2048);
   p.b_seams = {1024, 1040};
-  for (const Candidate& candidate : candidates(c.shape, p, {})) {
+  for (const Candidate& candidate : modelled_candidates(c.shape, p, {})) {
     const auto& ports = c.shape.ports;
     const device::Plan plan =
         make_plan(candidate.config, ports.data(), static_cast<int>(ports.size()));
@@ -101,25 +103,26 @@ TEST(Configure, parts_lie_between_boxes_and_chunks) {
   }
   p.tiles_cut_n = true;
   std::string why;
-  EXPECT_TRUE(candidates(c.shape, p, {}, &why).empty());
+  EXPECT_TRUE(modelled_candidates(c.shape, p, {}, &why).empty());
   EXPECT_NE(why.find("parts along N"), std::string::npos) << why;
   p.b_seams = {1024, 2048};
-  EXPECT_FALSE(candidates(c.shape, p, {}).empty());
+  EXPECT_FALSE(modelled_candidates(c.shape, p, {}).empty());
   p.tiles_cut_n = false, p.b_seams = {1004};
-  EXPECT_TRUE(candidates(c.shape, p, {}).empty());
+  EXPECT_TRUE(modelled_candidates(c.shape, p, {}).empty());
 }
 
 TEST(Configure, a_wish_is_followed_or_has_no_candidate) {
   const Case c = library_case("residual_rms");
   const ConfigWish wish = parse_config("pingpong:64x256:2x1 chunk=32 load=3");
-  for (const Candidate& candidate : candidates(c.shape, problem(4096, 4096, 4096), wish)) {
+  for (const Candidate& candidate : modelled_candidates(c.shape, problem(4096, 4096, 4096), wish)) {
     EXPECT_EQ(candidate.config.tile_m, 64);
     EXPECT_EQ(candidate.config.cluster_m, 2);
     EXPECT_EQ(candidate.config.chunk_cols, 32);
     EXPECT_EQ(candidate.config.load_stages, 3);
   }
   std::string why;
-  EXPECT_TRUE(candidates(c.shape, problem(4096, 4096, 4096), parse_config("64x64"), &why).empty());
+  EXPECT_TRUE(
+      modelled_candidates(c.shape, problem(4096, 4096, 4096), parse_config("64x64"), &why).empty());
   EXPECT_NE(why, "");
 }
 

@@ -122,7 +122,7 @@ std::vector<CompiledKernel> compile_for_cache(const std::vector<check::NamedProg
       for (size_t c = 0; c < calls.size(); ++c)
         if (labels[c].first == i && results[c].config)
           add(i, labels[c].second,
-              "fused " + cuda::to_string(*results[c].config, results[c].splits), results[c]);
+              cuda::way_of(*results[c].config, results[c].splits, results[c].tuned), results[c]);
       // Every program has an unfused way; a reason stands where it is the only one.
       std::string way = "unfused";
       for (size_t c = 0; c < calls.size(); ++c)

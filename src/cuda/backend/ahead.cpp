@@ -67,7 +67,7 @@ void compile_batch(std::span<const AheadCall> calls, std::span<AheadResult> resu
       }
       const auto& cubin = std::get<Cubin>(compiled[i]);
       const Candidate& chosen = pending[i].candidates[turn];
-      result = {chosen.config, chosen.splits, "", cubin.kernels, cubin.from_cache};
+      result = {chosen.config, chosen.splits, chosen.tuned, "", cubin.kernels, cubin.from_cache};
     }
     pending = std::move(refused);
   }
@@ -104,7 +104,7 @@ std::vector<AheadResult> compile_unfused_ahead(std::span<const Instance* const> 
     for (CompileResult& result : compile_once(sources, workers, true)) {
       if (const auto* error = std::get_if<Error>(&result)) throw *error;
       auto& cubin = std::get<Cubin>(result);
-      results.push_back({std::nullopt, 1, "", std::move(cubin.kernels), cubin.from_cache});
+      results.push_back({std::nullopt, 1, false, "", std::move(cubin.kernels), cubin.from_cache});
     }
   }
   return results;

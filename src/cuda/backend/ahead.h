@@ -22,6 +22,7 @@ struct AheadCall {
 struct AheadResult {
   std::optional<device::Config> config;  // of the fused kernel
   int splits = 1;
+  bool tuned = false;  // a table had the configuration
   std::string reason;  // why there is none
   std::vector<KernelResources> kernels;
   bool from_cache = false;

@@ -332,8 +332,8 @@ void add_candidates(const ProgramShape& program, const Problem& problem, const C
 
 }  // namespace
 
-std::vector<Candidate> candidates(const ProgramShape& program, const Problem& problem,
-                                  const ConfigWish& wish, std::string* why_none) {
+std::vector<Candidate> modelled_candidates(const ProgramShape& program, const Problem& problem,
+                                           const ConfigWish& wish, std::string* why_none) {
   std::vector<Candidate> result;
   std::string why = "no configuration of that name", seams_why;
   const bool forced = wish.split.value_or(1) > 1;
@@ -418,6 +418,10 @@ std::string to_string(const Config& c, int splits) {
                      c.cluster_m, c.cluster_n, c.chunk_cols, c.load_stages, c.store_stages,
                      c.pair == device::kNarrow ? " strip=8" : "",
                      splits > 1 ? fmt::format(" split={}", splits) : "");
+}
+
+std::string way_of(const Config& config, int splits, bool tuned) {
+  return "fused " + to_string(config, splits) + (tuned ? " (tuned)" : "");
 }
 
 }  // namespace coda::cuda

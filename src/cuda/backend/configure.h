@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which configuration of the mainloop a call runs with: a menu, filtered by what fits, ordered by a
-// model of its time. Nothing is timed.
+// model of its time; one that was timed before (tuned.h) goes first. Nothing is timed here.
 //
 // A kernel's text depends on the configuration, never on M, N and K: calls of one program and one
 // layout share at most one kernel per entry of the menu (kMenuSize) and way of masking (4, where
@@ -49,19 +49,33 @@ struct ConfigWish {
   std::optional<device::Mode> mode;
   std::optional<int> tile_m, tile_n, cluster_m, cluster_n, chunk, stages, load, store, split, strip;
   bool delays = false;
+
+  bool operator==(const ConfigWish&) const = default;
 };
 ConfigWish parse_config(const std::string& text);
 std::string to_string(const device::Config& config, int splits = 1);
+/// "fused pingpong 128x192 ...", with "(tuned)" where a table decided.
+std::string way_of(const device::Config& config, int splits, bool tuned);
 
 struct Candidate {
   device::Config config;
   int splits;     // ranges of K; 1 unless config.split_k
   double clocks;  // of the whole call, as the model has it
+  bool tuned = false;
 };
 
-/// All that fit, fastest first. Where none does, `problem` says why not.
+/// All that fit, fastest by the model first. Where none does, `why_none` says why not.
+std::vector<Candidate> modelled_candidates(const ProgramShape& program, const Problem& problem,
+                                           const ConfigWish& wish, std::string* why_none = nullptr);
+
+/// The same, after the one that a table of timed configurations has for a call like this; by
+/// default the built-in table. A wish leaves tables out.
+struct TunedTable;
 std::vector<Candidate> candidates(const ProgramShape& program, const Problem& problem,
                                   const ConfigWish& wish, std::string* why_none = nullptr);
+std::vector<Candidate> candidates(const ProgramShape& program, const Problem& problem,
+                                  const ConfigWish& wish, std::string* why_none,
+                                  const TunedTable& table);
 
 /// Raster groups: rows (or columns) of tiles that are walked together.
 struct Raster {

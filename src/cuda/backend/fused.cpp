@@ -236,7 +236,7 @@ std::shared_ptr<const Fused90::Kernel> Fused90::find(FusedCall& call, std::strin
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < all.size() && i < kMostTries; ++i) {
     const Config& config = all[i].config;
-    call.splits = all[i].splits;
+    call.splits = all[i].splits, call.tuned = all[i].tuned;
     const std::string key = key_of(config, call.seams);
     const auto found = kernels_.find(key);
     if (found != kernels_.end()) {

@@ -23,6 +23,7 @@ struct FusedCall {
   std::vector<device::Seams> seams;  // by port
   std::vector<size_t> products;      // which products have any K, by index
   int splits = 1;                    // ranges of K that run side by side; find() sets it
+  bool tuned = false;                // a table had the configuration; find() sets it
 };
 
 /// Configurations that ptxas may refuse before a call runs unfused.

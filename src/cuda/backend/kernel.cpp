@@ -136,8 +136,8 @@ void CudaKernel::launch(void* stream, const BoundCall& call, void* workspace) co
 
 std::string CudaKernel::warm(const BoundCall& call) const {
   const std::shared_ptr<Planned> planned = find(call);
-  return planned->kernel ? "fused " + to_string(planned->kernel->config, planned->fused->splits)
-                         : "unfused: " + planned->reason;
+  if (!planned->kernel) return "unfused: " + planned->reason;
+  return way_of(planned->kernel->config, planned->fused->splits, planned->fused->tuned);
 }
 
 std::string CudaKernel::text(const BoundCall& call) const {

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "cuda/backend/kernel.h"
+#include "cuda/backend/tuned.h"
 
 namespace coda::cuda {
 namespace {
@@ -36,7 +37,7 @@ std::vector<std::optional<ConfigWish>> wishes_of(const Instance& instance, const
   for (const Candidate& c :
        candidates(fused.shape(), mainloop->problem, options.wish.value_or(ConfigWish{})))
     if (wishes.size() < static_cast<size_t>(options.candidates))
-      wishes.emplace_back(parse_config(to_string(c.config, c.splits)));
+      wishes.emplace_back(exact_wish(to_string(c.config, c.splits)));
   return wishes;
 }
 
