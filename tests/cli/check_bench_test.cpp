@@ -104,6 +104,20 @@ TEST(bench, a_suite_is_for_a_gpu_and_stands_alone) {
     EXPECT_EQ(run_coda(std::string("bench --device cuda ") + flags).status, 2) << flags;
 }
 
+TEST(tune, refuses_what_it_cannot_tune) {
+  const Outcome both = run_coda("tune linear --suite kernels");
+  EXPECT_EQ(both.status, 2);
+  EXPECT_THAT(both.err, HasSubstr("no program beside it"));
+  for (const char* flags : {"-m 0", "-n 0", "-k 0", "--candidates 0", "--rounds 0", "--layout TT"})
+    EXPECT_EQ(run_coda(std::string("tune linear ") + flags).status, 2) << flags;
+}
+
+TEST(tune, a_device_that_is_not_there_ends_with_3) {
+  const Outcome run = run_coda("tune linear");
+  if (run.status == 0) GTEST_SKIP() << "there is a GPU";
+  EXPECT_EQ(run.status, 3) << run.err;
+}
+
 TEST(interrupted, a_command_ends_with_130) {
   if (std::system("command -v timeout >/dev/null") != 0) GTEST_SKIP() << "no timeout(1)";
   const Outcome run = run_coda("bench linear --seconds 300 -m 64 -n 64 -k 64",

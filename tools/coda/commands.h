@@ -10,6 +10,7 @@ void add_check(CLI::App& app, Shell& shell);
 void add_grad(CLI::App& app, Shell& shell);
 void add_explain(CLI::App& app, Shell& shell);
 void add_bench(CLI::App& app, Shell& shell);
+void add_tune(CLI::App& app, Shell& shell);
 void add_compile(CLI::App& app, Shell& shell);
 void add_train(CLI::App& app, Shell& shell);
 void add_generate(CLI::App& app, Shell& shell);

@@ -55,6 +55,16 @@ struct CudaBench {
 int bench_on_cuda(const Shell& shell, const std::vector<Instance>& instances,
                   const CudaBench& options);
 
+struct CudaTune {
+  CudaBench rows;   // which, and for how long each is timed
+  std::string out;  // the file of the table; empty: stdout
+  int workers = 0;  // of the compiler; 0: one per core
+};
+/// Times the best configurations of each row and writes a table of those that win; a table in the
+/// file keeps its other entries. kFailed where a row failed.
+int tune_on_cuda(const Shell& shell, const std::vector<Instance>& instances,
+                 const CudaTune& options);
+
 /// The CUDA text of a call of contiguous tensors and what is said about it.
 struct CudaText {
   std::string way;  // "fused pingpong 128x192 ...", or "unfused: reason"

@@ -18,6 +18,8 @@ int check_suite_on_cuda(const Shell&, const CudaSuite&) { refuse(); }
 
 int bench_on_cuda(const Shell&, const std::vector<Instance>&, const CudaBench&) { refuse(); }
 
+int tune_on_cuda(const Shell&, const std::vector<Instance>&, const CudaTune&) { refuse(); }
+
 CudaText cuda_text(const Instance&, int64_t, int64_t, int64_t, const std::string&,
                    const std::string&) {
   refuse();

@@ -149,16 +149,6 @@ Json as_json(const cuda::BenchRow& row, const cuda::BenchResult& result,
           {"results", std::move(times)}};
 }
 
-/// Whether the GPU still works after an error.
-bool usable(const cuda::Arena& arena) {
-  try {
-    arena.synchronise();
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 std::vector<cuda::BenchRow> rows_of(const std::vector<Instance>& instances,
@@ -177,6 +167,15 @@ std::vector<cuda::BenchRow> rows_of(const std::vector<Instance>& instances,
     throw Error(ErrorKind::argument, "--only", "part of the name of a row of the suite",
                 "'" + options.only + "'", "without --only, all rows are printed with their names");
   return rows;
+}
+
+bool usable(const cuda::Arena& arena) {
+  try {
+    arena.synchronise();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 int bench_on_cuda(const Shell& shell, const std::vector<Instance>& instances,

@@ -9,6 +9,7 @@
 
 #include "cuda.h"
 #include "cuda/backend/gpu.h"
+#include "cuda/check/call.h"
 #include "cuda/check/suite.h"
 
 namespace coda::tool {
@@ -25,5 +26,8 @@ std::vector<cuda::BenchRow> rows_of(const std::vector<Instance>& instances,
 
 /// A tenth of the time in each slot of three contenders and three rounds, at most 300 ms.
 double slot_ms(const CudaBench& options);
+
+/// Whether the GPU still works after an error.
+bool usable(const cuda::Arena& arena);
 
 }  // namespace coda::tool

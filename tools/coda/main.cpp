@@ -42,6 +42,7 @@ int run(int argc, char** argv) {
   add_grad(app, shell);
   add_explain(app, shell);
   add_bench(app, shell);
+  add_tune(app, shell);
   add_train(app, shell);
   add_generate(app, shell);
   add_compile(app, shell);
