@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "check/sample.h"
-#include "cuda/check/suite.h"
+#include "cuda/check/bench.h"
 
 namespace coda::cuda {
 
