@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "cuda/backend/fused.h"
 #include "cuda/check/bench.h"
 
 namespace coda::cuda {
@@ -26,12 +25,11 @@ const BenchRow& row_named(const std::vector<BenchRow>& rows, const std::string& 
 
 /// "" where the mainloop takes the call in some configuration.
 std::string refusal(const BenchRow& row) {
-  if (const auto problem = fused_problem(row.instance)) return *problem;
-  const Fused90 fused(row.instance, {}, nullptr, kHopperProcessors);
-  const auto accepted = fused.accept(call_of(row));
+  const auto accepted = mainloop_call(row, kHopperProcessors);
   if (const auto* why = std::get_if<std::string>(&accepted)) return *why;
+  const ProgramShape shape = program_shape(row.instance, fused_ports(row.instance));
   std::string why;
-  const auto all = candidates(fused.shape(), std::get<FusedCall>(accepted).problem, {}, &why);
+  const auto all = candidates(shape, std::get<FusedCall>(accepted).problem, {}, &why);
   return all.empty() ? why : "";
 }
 

@@ -113,7 +113,7 @@ TEST(TuneRows, name_the_best_of_the_model_in_full) {
     // A name alone leads back to its configuration.
     const ProgramShape shape = program_shape(row.row->instance, fused_ports(row.row->instance));
     for (const std::string& config : row.configs) {
-      const auto named = modelled_candidates(shape, row.problem, exact_wish(config));
+      const auto named = modelled_candidates(shape, row.call.problem, exact_wish(config));
       ASSERT_EQ(named.size(), 1u) << row.row->name << ": " << config;
       EXPECT_EQ(to_string(named[0].config, named[0].splits), config) << row.row->name;
     }
@@ -128,7 +128,7 @@ TEST(TuneRows, make_entries_that_stand_for_their_calls) {
     entry.config = row.configs.back(), entry.wish = exact_wish(entry.config);
     const TunedTable table{"NVIDIA H200", kHopperProcessors, {entry}};
     const ProgramShape shape = program_shape(row.row->instance, fused_ports(row.row->instance));
-    const Candidate best = candidates(shape, row.problem, {}, nullptr, table).at(0);
+    const Candidate best = candidates(shape, row.call.problem, {}, nullptr, table).at(0);
     EXPECT_TRUE(best.tuned) << row.row->name;
     EXPECT_EQ(to_string(best.config, best.splits), entry.config) << row.row->name;
   }

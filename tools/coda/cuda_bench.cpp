@@ -187,6 +187,11 @@ int bench_on_cuda(const Shell& shell, const std::vector<Instance>& instances,
   const auto gpu = open_gpu();
   const std::optional<rewrite::Machine> machine = machine_of(gpu->info().name);
   const std::vector<cuda::BenchRow> rows = rows_of(instances, options);
+  if (instances.empty() && cuda::architecture_of(gpu->info()) == "sm_90a") {
+    progress(shell, "compiling");
+    cuda::compile_rows(rows, engine, gpu->info().multiprocessors);
+    progress(shell, "");
+  }
   cuda::Arena arena(gpu, cuda::kBenchBytes);
   Json list = Json::array(), host;
   if (instances.empty() && options.only.empty()) {

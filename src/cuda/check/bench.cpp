@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 
+#include "cuda/backend/ahead.h"
 #include "cuda/backend/kernel.h"
 #include "cuda/backend/tuned.h"
 
@@ -67,6 +68,22 @@ int64_t bytes_of(const BoundCall& call) {
     first = first && products.empty();
   }
   return bytes;
+}
+
+void compile_rows(std::span<const BenchRow> rows, const BenchOptions& options,
+                  int multiprocessors) {
+  std::vector<AheadCall> calls;
+  std::vector<Instance> apart;
+  for (const BenchRow& row : rows) {
+    auto accepted = mainloop_call(row, multiprocessors);
+    if (auto* call = std::get_if<FusedCall>(&accepted))
+      calls.push_back({&row.instance, std::move(*call), options.wish.value_or(ConfigWish{})});
+    apart.push_back(from_memory(row.instance));
+  }
+  compile_ahead(calls);
+  std::vector<const Instance*> pointers;
+  for (const Instance& instance : apart) pointers.push_back(&instance);
+  compile_unfused_ahead(pointers);
 }
 
 BenchResult bench(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,

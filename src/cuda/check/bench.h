@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,10 @@ struct BenchResult {
 /// accumulators as T and reads them in stand-alone kernels.
 BenchResult bench(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const BenchRow& row,
                   const BenchOptions& options);
+
+/// Compiles what bench() runs of the rows side by side into the cache. Their first use is then that
+/// of cached kernels. Needs no GPU.
+void compile_rows(std::span<const BenchRow> rows, const BenchOptions& options, int multiprocessors);
 
 /// What a call reads and writes where nothing is read twice.
 int64_t bytes_of(const BoundCall& call);

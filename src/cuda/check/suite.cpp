@@ -209,4 +209,11 @@ std::vector<BenchRow> generated_rows() {
   return rows;
 }
 
+std::variant<FusedCall, std::string> mainloop_call(const BenchRow& row, int multiprocessors) {
+  if (const auto problem = fused_problem(row.instance)) return *problem;
+  Arena nowhere(nullptr, 0);
+  const BoundCall call = make_call(nowhere, row.instance, row.size);
+  return Fused90(row.instance, {}, nullptr, multiprocessors).accept(call);
+}
+
 }  // namespace coda::cuda

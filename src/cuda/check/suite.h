@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/backend/fused.h"
 #include "cuda/check/call.h"
 
 namespace coda::cuda {
@@ -39,5 +40,8 @@ std::vector<BenchRow> kernel_rows();
 
 /// Five programs of the generator that fit the mainloop, at M = 16384, N and K of about 4096.
 std::vector<BenchRow> generated_rows();
+
+/// The row's call as the mainloop takes it, or why it does not. Needs no GPU.
+std::variant<FusedCall, std::string> mainloop_call(const BenchRow& row, int multiprocessors);
 
 }  // namespace coda::cuda

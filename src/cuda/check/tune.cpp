@@ -137,14 +137,6 @@ class Verifier {
   Outputs expected_;
 };
 
-/// The row's call as the mainloop takes it, or why it does not. Of null pointers.
-std::variant<FusedCall, std::string> mainloop_call(const BenchRow& row, int multiprocessors) {
-  if (const auto problem = fused_problem(row.instance)) return *problem;
-  Arena nowhere(nullptr, 0);
-  const BoundCall call = make_call(nowhere, row.instance, row.size);
-  return Fused90(row.instance, {}, nullptr, multiprocessors).accept(call);
-}
-
 }  // namespace
 
 std::string difference(const HostMatrix& expected, const HostMatrix& got) {
@@ -181,9 +173,9 @@ std::string difference(const HostMatrix& expected, const HostMatrix& got) {
 
 TunedEntry TuneRow::entry() const {
   TunedEntry result;
-  result.program = program, result.layout = layout_of(problem);
-  result.accumulators = problem.accumulators;
-  result.m = problem.m, result.n = problem.n, result.k = problem.depth();
+  result.program = program, result.layout = layout_of(call.problem);
+  result.accumulators = call.problem.accumulators;
+  result.m = call.problem.m, result.n = call.problem.n, result.k = call.problem.depth();
   return result;
 }
 
@@ -197,10 +189,10 @@ std::vector<TuneRow> tune_rows(std::span<const BenchRow> rows, int count, int mu
       tuned.why_none = std::move(*why);
       continue;
     }
-    tuned.problem = std::get<FusedCall>(accepted).problem;
+    tuned.call = std::get<FusedCall>(std::move(accepted));
     const ProgramShape shape = program_shape(row.instance, fused_ports(row.instance));
-    tuned.program = tuned_key(shape, tuned.problem);
-    for (const Candidate& c : modelled_candidates(shape, tuned.problem, {}, &tuned.why_none))
+    tuned.program = tuned_key(shape, tuned.call.problem);
+    for (const Candidate& c : modelled_candidates(shape, tuned.call.problem, {}, &tuned.why_none))
       if (tuned.configs.size() < static_cast<size_t>(count))
         tuned.configs.push_back(to_string(c.config, c.splits));
   }
@@ -210,14 +202,13 @@ std::vector<TuneRow> tune_rows(std::span<const BenchRow> rows, int count, int mu
 void compile_candidates(std::span<const TuneRow> rows, int workers) {
   std::vector<AheadCall> calls;
   for (const TuneRow& row : rows)
-    for (const std::string& config : row.configs) {
-      FusedCall call;
-      call.problem = row.problem;
-      call.seams.resize(fused_ports(row.row->instance).size());
-      call.products = {0};
-      calls.push_back({&row.row->instance, std::move(call), exact_wish(config)});
-    }
+    for (const std::string& config : row.configs)
+      calls.push_back({&row.row->instance, row.call, exact_wish(config)});
   compile_ahead(calls, workers);
+  std::vector<const Instance*> unfused;  // what they are held against
+  for (const TuneRow& row : rows)
+    if (!row.configs.empty()) unfused.push_back(&row.row->instance);
+  compile_unfused_ahead(unfused, workers);
 }
 
 TuneResult tune(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const TuneRow& row,
@@ -227,7 +218,7 @@ TuneResult tune(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const TuneR
   const auto call = std::make_shared<const BoundCall>(make_call(arena, bench.instance, bench.size));
   TuneResult result;
   std::vector<Contender> contenders{bare_contender(
-      gpu, arena, bench.size, bench.size.n * row.problem.accumulators, bench.instance.type)};
+      gpu, arena, bench.size, bench.size.n * row.call.problem.accumulators, bench.instance.type)};
   {
     const Verifier verifier(gpu, arena, bench.instance, *call);
     for (const std::string& config : row.configs) {

@@ -23,7 +23,7 @@ struct TuneOptions {
 /// mainloop does not take the call.
 struct TuneRow {
   const BenchRow* row = nullptr;
-  Problem problem;
+  FusedCall call;
   std::string program;  // tuned_key()
   std::vector<std::string> configs;
   std::string why_none;
@@ -34,7 +34,8 @@ struct TuneRow {
 std::vector<TuneRow> tune_rows(std::span<const BenchRow> rows, int candidates,
                                int multiprocessors = kHopperProcessors);
 
-/// Compiles all of them side by side into the cache, where tune() finds them. Needs no GPU.
+/// Compiles all of them, and what they are held against, side by side into the cache, where tune()
+/// finds them. Needs no GPU.
 void compile_candidates(std::span<const TuneRow> rows, int workers);
 
 /// One configuration of a row.
