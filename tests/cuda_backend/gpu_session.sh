@@ -71,7 +71,8 @@ if [[ -n $sanitizer ]]; then
 else
   rows+=('racecheck_alone|no compute-sanitizer|0|')
 fi
-part bench_backward 40 'swiglu bwd 4096' "$coda" bench --device cuda --only bwd --seconds 0.5
+part bench_swiglu 20 'swiglu bwd 4096' "$coda" bench --device cuda --only 'rmsnorm_swiglu bwd' --seconds 0.5
+part bench_norm 30 'bwd qkv 4096' "$coda" bench --device cuda --only 'residual_rms bwd' --seconds 0.5
 part bench_small 12 'small' "$coda" bench --device cuda --only 'small wgrad' --seconds 0.5
 part bench_small_whole 12 'small' "$coda" bench --device cuda --only 'small wgrad' --seconds 0.5 \
   --config split=1
