@@ -91,7 +91,7 @@ struct Summary {
 
 void print_heading() {
   fmt::print(
-      "{:<28} {:>9} {:>20} {:>9} {:>9} {:>9} {:>6} {:>4} {:>2} {:>6} {:>5} {:>5} {:>5}  {}\n", "",
+      "{:<30} {:>9} {:>20} {:>9} {:>9} {:>9} {:>6} {:>4} {:>2} {:>6} {:>5} {:>5} {:>5}  {}\n", "",
       "class", "M x N x K", "cuBLAS us", "+ kernels", "coda us", "ratio", "most", "", "/ sep.",
       "TF/s", "GB/s", "peak", "configuration");
 }
@@ -110,7 +110,7 @@ void print_row(const cuda::BenchResult& result, const std::optional<rewrite::Mac
       return to ? fmt::format("{:.3f}", coda.microseconds / to->microseconds) : std::string("-");
     };
     fmt::print(
-        "{:<28} {:>9} {:>20} {:>9} {:>9} {:>9.1f} {:>6} {:>4} {:>2} {:>6} {:>5.0f} {:>5.0f} {:>5}  "
+        "{:<30} {:>9} {:>20} {:>9} {:>9} {:>9.1f} {:>6} {:>4} {:>2} {:>6} {:>5.0f} {:>5.0f} {:>5}  "
         "{}\n",
         result.name, cuda::name_of(result.row_class),
         fmt::format("{}x{}x{}", result.m, result.n, result.k), number(bare), number(separate),
@@ -223,7 +223,7 @@ int bench_on_cuda(const Shell& shell, const std::vector<Instance>& instances,
         list.push_back(
             {{"name", row.name}, {"class", cuda::name_of(row.row_class)}, {"error", reason}});
       else
-        fmt::print("{:<28} failed: {}\n", row.name, reason);
+        fmt::print("{:<30} failed: {}\n", row.name, reason);
       if (lost) break;
     }
   }

@@ -97,11 +97,11 @@ class Teller {
     const std::string model =
         first.refusal.empty() ? fmt::format("{:.1f}", first.microseconds) : std::string("-");
     if (result.entry)
-      fmt::print(out_, "{:<28} {:>9.1f} us, {:.3f} of cuBLAS, {} us as the model chooses: {}\n",
+      fmt::print(out_, "{:<30} {:>9.1f} us, {:.3f} of cuBLAS, {} us as the model chooses: {}\n",
                  row.row->name, result.entry->microseconds, result.entry->ratio, model,
                  result.entry->config);
     else
-      fmt::print(out_, "{:<28} no configuration takes part\n", row.row->name);
+      fmt::print(out_, "{:<30} no configuration takes part\n", row.row->name);
     for (const cuda::Tried& one : result.tried)
       if (!one.refusal.empty()) fmt::print(out_, "  {} is refused: {}\n", one.config, one.refusal);
     std::fflush(out_);
@@ -111,7 +111,7 @@ class Teller {
     if (shell_.json)
       rows_.push_back({{"name", name}, {"error", reason}});
     else
-      fmt::print(out_, "{:<28} failed: {}\n", name, reason);
+      fmt::print(out_, "{:<30} failed: {}\n", name, reason);
   }
 
   Json take_rows() { return std::move(rows_); }

@@ -87,7 +87,9 @@ Contender coda_contender(const std::shared_ptr<const Gpu>& gpu, const Arena& are
   options.wish = wish;
   const auto start = std::chrono::steady_clock::now();
   auto held = std::make_shared<Held>(instance, gpu, options);
-  Contender contender{{name, held->kernel.warm(*call)}, {}, held};
+  std::string way = held->kernel.warm(*call);
+  way.resize(std::min(way.find('\n'), way.size()));  // of what ptxas says, the first line
+  Contender contender{{name, std::move(way)}, {}, held};
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   contender.timed.first_use_seconds = spent.count();
   held->workspace = Memory(gpu->shared_context(), held->kernel.workspace_bytes(*call));
