@@ -2,8 +2,8 @@
 // coda check --device cuda --suite: calls as large as models make them.
 #include <fmt/format.h>
 
-#include "cuda_open.h"
 #include "cuda/check/large.h"
+#include "cuda_open.h"
 
 namespace coda::tool {
 namespace {

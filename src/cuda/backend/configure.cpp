@@ -35,7 +35,7 @@ constexpr Shape kShapes[] = {
     {Mode::pingpong, 64, 256},     {Mode::cooperative, 128, 256}, {Mode::cooperative, 256, 128},
     {Mode::cooperative, 256, 192}, {Mode::cooperative, 128, 192}, {Mode::cooperative, 128, 128},
     {Mode::pingpong, 64, 192},     {Mode::pingpong, 64, 128},     {Mode::pingpong, 128, 64}};
-constexpr int kClusters[][2] = {{2, 1}, {1, 2}, {1, 1}, {2, 2}};
+constexpr int kClusters[][2] = {{2, 1}, {1, 2}, {1, 1}};
 
 // ---- the model: clocks of one multiprocessor
 // ------------------------------------------------------
@@ -107,8 +107,7 @@ double model(const ProgramShape& program, const Problem& problem, const Config& 
   const int64_t clusters =
       ceil_div(problem.m, c.tile_m * c.cluster_m) * ceil_div(problem.n, p.tile_cols * c.cluster_n);
   const int cluster = c.cluster_m * c.cluster_n;
-  // Multiprocessors come in groups, of 16 or 18, that clusters of four do not always fill.
-  const int64_t at_once = std::max(problem.multiprocessors / cluster - (cluster > 2 ? 1 : 0), 1);
+  const int64_t at_once = std::max(problem.multiprocessors / cluster, 1);
   const auto turns = static_cast<double>(ceil_div(clusters * splits, at_once));
   const double main = static_cast<double>(ceil_div(stages_of(problem), splits)) *
                       stage_clocks(c, p) * kShallow[std::clamp(p.stages, 2, 4) - 2];

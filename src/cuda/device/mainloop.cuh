@@ -73,13 +73,9 @@ CODA_DEVICE void load_operand(const typename Shape<K>::Launch& p, const Item& it
   constexpr bool shared = (IsA ? plan.a_share : plan.b_share) == 2;
   constexpr int parts = IsA ? c.a_parts : c.b_parts;
   constexpr int rows = k_first ? (IsA ? plan.a_box_rows : plan.b_box_rows) : 64;
-  // Of a shared operand this CTA's half begins at this row, or k-row, of the tile; `ranks` is who
-  // gets it: the CTAs beside this one (A) or below each other (B).
-  const int across = static_cast<int>(rank) % c.cluster_n, down = static_cast<int>(rank) / c.cluster_n;
-  const int first = IsA ? across : down;
-  const int half = shared && k_first ? first * (IsA ? c.tile_m : c.tile_n) / 2 : 0;
-  const int k_row = shared && !k_first ? first * (kBlockK / 2) : 0;
-  const u32 ranks = IsA ? 3u << down * c.cluster_n : (1u | 1u << c.cluster_n) << across;
+  // Of a shared operand this CTA's half begins at this row, or k-row, of the tile.
+  const int half = shared && k_first ? static_cast<int>(rank) * (IsA ? c.tile_m : c.tile_n) / 2 : 0;
+  const int k_row = shared && !k_first ? static_cast<int>(rank) * (kBlockK / 2) : 0;
 #pragma unroll
   for (int box = 0; box < (IsA ? plan.a_boxes : plan.b_boxes); ++box) {
     const int row = half + box * rows;
@@ -94,7 +90,7 @@ CODA_DEVICE void load_operand(const typename Shape<K>::Launch& p, const Item& it
     const u32 to = stage + (IsA ? 0 : plan.a_bytes) + (row + k_row) * kRowBytes;
     const int x = k_first ? k : mn, y = k_first ? mn : k + k_row;
     if (shared)
-      tma_load_shared(to, map, x, y, full, ranks);
+      tma_load_both(to, map, x, y, full);
     else
       tma_load(to, map, x, y, full);
   }
@@ -159,11 +155,8 @@ CODA_DEVICE void multiply(Accumulators<K>& acc, u32 smem, u32 group, u32 thread,
   const u32 a_from = smem + (Shape<K>::pingpong ? 0 : group * plan.group_rows * kRowBytes);
   const u64 a_base = wgmma_descriptor<c.a_major>(a_from);
   const u64 b_base = wgmma_descriptor<c.b_major>(smem + plan.a_bytes);
-  // Thread 32 r of the group speaks for it to CTA r, if that one loads operands of this one.
-  const u32 rank = cluster_rank<cluster>(), to = thread / 32;
-  const bool speaks =
-      (thread & 31) == 0 && to < cluster &&
-      (to / c.cluster_n == rank / c.cluster_n || to % c.cluster_n == rank % c.cluster_n);
+  // Thread 32 r of the group speaks for it to CTA r.
+  const bool speaks = (thread & 31) == 0 && thread / 32 < cluster;
   int scale = 0;
   u32 previous = 0;
 #pragma unroll 1
@@ -190,12 +183,12 @@ CODA_DEVICE void multiply(Accumulators<K>& acc, u32 smem, u32 group, u32 thread,
     if (block + 1 == blocks) ready();
     // One block stays in flight; the one before it has been read.
     wgmma_wait<1>();
-    if (block > 0 && speaks) barrier_arrive_cluster(barriers.empty(previous), to);
+    if (block > 0 && speaks) barrier_arrive_cluster(barriers.empty(previous), thread / 32);
     previous = at.slot;
     at.advance();
   }
   wgmma_wait<0>();
-  if (speaks) barrier_arrive_cluster(barriers.empty(previous), to);
+  if (speaks) barrier_arrive_cluster(barriers.empty(previous), thread / 32);
 }
 
 }  // namespace coda::device

@@ -74,7 +74,7 @@ struct Config {
   Mode mode = Mode::pingpong;
   // Of a warpgroup (pingpong) or of the CTA (cooperative); tile_n covers all accumulators.
   int tile_m = 128, tile_n = 192;
-  int cluster_m = 1, cluster_n = 1;  // (2, 1): two CTAs share B; (1, 2): they share A; (2, 2): both
+  int cluster_m = 1, cluster_n = 1;  // (2, 1): two CTAs share B; (1, 2): they share A
   Type element = Type::bf16;         // bf16 or f16
   Major a_major = Major::k, b_major = Major::k;
   int accumulators = 1;                // 2: same A, two B's, each tile_n / 2 columns
@@ -279,7 +279,7 @@ CODA_BOTH constexpr Plan make_plan(const Config& c, const Port* ports, int count
   p.b_box_rows = c.b_box_rows ? c.b_box_rows : min_of(p.tile_cols, c.tile_n / p.b_share);
   p.a_boxes = c.a_major == Major::mn ? c.tile_m / 64 : c.tile_m / p.a_share / p.a_box_rows;
   p.b_boxes = c.b_major == Major::mn ? c.tile_n / 64 : c.tile_n / p.b_share / p.b_box_rows;
-  p.empty_arrivals = (pingpong ? 1 : 2) * (c.cluster_m + c.cluster_n - 1);
+  p.empty_arrivals = (pingpong ? 1 : 2) * c.cluster_m * c.cluster_n;
   p.consumer_registers = p.acc_registers > 160 ? 240 : 232;
   p.producer_registers = p.acc_registers > 160 ? 24 : 40;
   p.a_maps = c.segments * c.a_parts;
@@ -329,8 +329,8 @@ CODA_BOTH constexpr const char* plan_problem(const Config& c, const Port* ports,
       {cols != 64 && cols != 96 && cols != 128 && cols != 192 && cols != 256,
        "an accumulator has 64, 96, 128, 192 or 256 columns"},
       {p.acc_registers > 192, "accumulators take more than 192 registers"},
-      {c.cluster_m > 2 || c.cluster_n > 2 || c.cluster_m < 1 || c.cluster_n < 1,
-       "a cluster is 1x1, 2x1, 1x2 or 2x2"},
+      {c.cluster_m * c.cluster_n > 2 || c.cluster_m < 1 || c.cluster_n < 1,
+       "a cluster is 1x1, 2x1 or 1x2"},
       {c.segments < 1 || c.segments > kMaxSegments, "too many segments"},
       {c.a_parts < 1 || c.a_parts > kMaxParts || c.b_parts < 1 || c.b_parts > kMaxParts,
        "too many parts"},

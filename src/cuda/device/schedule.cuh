@@ -55,8 +55,8 @@ CODA_BOTH inline Item item_at(const Geometry& g, u32 index, u32 rank) {
   const u32 inside = index % in_group;
   const u32 height = slow - first < static_cast<u32>(g.group) ? slow - first : g.group;
   const u32 a = first + inside % height, b = inside / height;
-  t.tile_m = static_cast<int>((g.along_n ? b : a) * c.cluster_m + rank / c.cluster_n);
-  t.tile_n = static_cast<int>((g.along_n ? a : b) * c.cluster_n + rank % c.cluster_n);
+  t.tile_m = static_cast<int>((g.along_n ? b : a) * c.cluster_m + (c.cluster_m > 1 ? rank : 0));
+  t.tile_n = static_cast<int>((g.along_n ? a : b) * c.cluster_n + (c.cluster_n > 1 ? rank : 0));
   return t;
 }
 

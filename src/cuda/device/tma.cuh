@@ -25,12 +25,12 @@ CODA_DEVICE void tma_load(u32 to, const TensorMap* map, int x, int y, u32 barrie
       : "memory");
 }
 
-// To the same offset, and the same barrier, of the CTAs of the cluster whose bit in `ranks` is set.
-CODA_DEVICE void tma_load_shared(u32 to, const TensorMap* map, int x, int y, u32 barrier, u32 ranks) {
+// To the same offset, and the same barrier, of both CTAs of the cluster.
+CODA_DEVICE void tma_load_both(u32 to, const TensorMap* map, int x, int y, u32 barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
       ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(static_cast<unsigned short>(ranks))
+      "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(static_cast<unsigned short>(3))
       : "memory");
 }
 
