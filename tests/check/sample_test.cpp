@@ -68,7 +68,7 @@ struct Whole {
   std::vector<std::vector<std::byte>> outputs;
 };
 
-constexpr SampleCounts kFew{4, 2, 2, 0}, kAll{4, 2, 2, int64_t{1} << 40};
+constexpr SampleCounts kAll{4, 2, 2, int64_t{1} << 40};
 
 /// An N of some units, so that parts are less than the whole.
 int64_t some_columns(const Instance& instance, int64_t least) {

@@ -74,7 +74,8 @@ static_assert(offsetof(CopyLines, from.pitch) == offsetof(CUDA_MEMCPY2D, srcPitc
 static_assert(offsetof(CopyLines, to.host) == offsetof(CUDA_MEMCPY2D, dstHost));
 static_assert(offsetof(CopyLines, to.pitch) == offsetof(CUDA_MEMCPY2D, dstPitch));
 static_assert(offsetof(CopyLines, width_bytes) == offsetof(CUDA_MEMCPY2D, WidthInBytes));
-static_assert(kHostMemory == CU_MEMORYTYPE_HOST && kDeviceMemory == CU_MEMORYTYPE_DEVICE);
+static_assert(int{kHostMemory} == int{CU_MEMORYTYPE_HOST});
+static_assert(int{kDeviceMemory} == int{CU_MEMORYTYPE_DEVICE});
 static_assert(sizeof(LtAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(LtHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));
 static_assert(offsetof(LtHeuristic, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
