@@ -48,7 +48,7 @@ constexpr double kStageLatency = 1000;  // from a TMA load's issue to its arriva
 constexpr double kShallow[] = {1.4, 1.15, 1};
 constexpr double kLoadLatency = 900;        // of a tile input's slot
 constexpr double kStoreLatency = 350;       // until an output's slot has been read
-constexpr double kLanes = 128 * 0.55;       // operations a clock that an epilogue reaches
+constexpr double kLanes = 128 * 0.4;        // operations a clock that an epilogue reaches
 constexpr double kSpecialLanes = 16 * 0.8;  // exponentials and the like
 constexpr double kLaunch = 2500;            // clocks until the first product starts
 constexpr double kChunkClocks = 130;        // barriers, fence and issue of one chunk
@@ -58,12 +58,17 @@ constexpr double kNarrowCost = 1.1;  // stores and loads of 8 columns instead of
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Clocks of a stage (64 of K) of one tile, where operands arrive in time.
-double stage_clocks(const Config& c, const Plan& p) {
+/// What a stage (64 of K) moves through the port of shared memory: the copy engine writes it once,
+/// each wgmma reads its own rows of A and all of B.
+double stage_port_bytes(const Config& c, const Plan& p) {
   const int blocks = c.tile_m / 64 * c.accumulators;  // wgmma instructions of each 16 of K
-  const double multiply = 4.0 * blocks * p.tile_cols / 2;
-  const double read = 4.0 * blocks * (64 + p.tile_cols) * 32;
-  const double port = (read + p.stage_bytes) / kPortBytes * 1.03;
+  return 4.0 * blocks * (64 + p.tile_cols) * 32 + p.stage_bytes;
+}
+
+/// Clocks of a stage of one tile, where operands arrive in time.
+double stage_clocks(const Config& c, const Plan& p) {
+  const double multiply = 4.0 * c.tile_m / 64 * c.accumulators * p.tile_cols / 2;
+  const double port = stage_port_bytes(c, p) / kPortBytes * 1.03;
   const double fetched = c.tile_m * 128.0 / p.a_share + c.tile_n * 128.0 / p.b_share;
   const double latency = kStageLatency / std::max(p.stages - 1, 1);
   return std::max({multiply, port, fetched / kL2Bytes, latency});
@@ -96,8 +101,11 @@ double epilogue_clocks(const ProgramShape& program, const Config& c, const Plan&
   const double chunks = p.row_blocks * p.chunks;
   clocks += chunks * kChunkClocks;
   if (c.pair == device::kNarrow) clocks *= kNarrowCost;
+  // The first slots are filled during the mainloop; a later one is asked for when the chunk that
+  // had it is done, as many chunks ahead as there are further slots.
+  const double ahead = (c.load_stages - 1) * clocks / chunks;
   if (p.has_loads && chunks > c.load_stages)
-    clocks = std::max(clocks, (chunks - c.load_stages) * kLoadLatency / c.load_stages);
+    clocks += (chunks - c.load_stages) * std::max(kLoadLatency - ahead, 0.0);
   if (p.has_stores) clocks = std::max(clocks, chunks * kStoreLatency / c.store_stages);
   return clocks;
 }
@@ -109,12 +117,15 @@ double model(const ProgramShape& program, const Problem& problem, const Config& 
   const int cluster = c.cluster_m * c.cluster_n;
   const int64_t at_once = std::max(problem.multiprocessors / cluster, 1);
   const auto turns = static_cast<double>(ceil_div(clusters * splits, at_once));
-  const double main = static_cast<double>(ceil_div(stages_of(problem), splits)) *
-                      stage_clocks(c, p) * kShallow[std::clamp(p.stages, 2, 4) - 2];
+  const auto stages = static_cast<double>(ceil_div(stages_of(problem), splits));
+  const double main = stages * stage_clocks(c, p) * kShallow[std::clamp(p.stages, 2, 4) - 2];
   const double epilogue = epilogue_clocks(program, c, p);
+  // Tiles of the epilogue pass the port of shared memory twice, beside the mainloop's operands.
+  const double port =
+      (stages * stage_port_bytes(c, p) + 2 * tile_bytes(program, c, p)) / kPortBytes * 1.03;
   double clocks = kLaunch;
   if (c.mode == Mode::pingpong)
-    clocks += turns * std::max(main, (main + epilogue) / 2) + epilogue;
+    clocks += turns * std::max({main, (main + epilogue) / 2, port}) + epilogue;
   else
     clocks += turns * (main + epilogue);
 
