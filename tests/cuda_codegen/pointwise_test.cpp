@@ -102,5 +102,16 @@ TEST(PointwiseKernels, a_reduction_of_rows_and_columns_is_joined_from_partials) 
   EXPECT_NE(kernels.text.find("finish_partials"), std::string::npos);
 }
 
+// dh = 64: the groups are equal in size, not in name.
+TEST(PointwiseKernels, groups_of_equal_size_are_counted_from_the_columns_of_the_tile) {
+  const auto programs = language::parse_file(
+      "coda 1\nprogram p<dh>(x: T[m, n], s: T[m, n:64], t: T[m, n:dh]) -> y: T[m, n] {\n"
+      "  y = x * (s * 2 * (t + 1)) }",
+      "p.coda");
+  const std::string text = generate_pointwise(instance_of(programs[0]), "p").text;
+  EXPECT_NE(text.find("const i64 c1 = key / 64ll;"), std::string::npos) << text;
+  EXPECT_NE(text.find("const i64 c2 = key / 64ll;"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace coda::cuda

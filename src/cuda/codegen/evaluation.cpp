@@ -50,7 +50,7 @@ std::string Sizes::count(const Columns& columns) const {
 }
 
 int Evaluation::place(const Columns& columns, const std::string& variable) {
-  places_.push_back({columns, variable});
+  places_.push_back({columns, variable, -1, {}});
   return static_cast<int>(places_.size()) - 1;
 }
 
@@ -65,12 +65,16 @@ std::string Evaluation::value(ValueId id, int at) {
   return name;
 }
 
+/// Groups that only their sizes' values make equal are places of their own: what is over one group
+/// is no value over the other, and a place is told by its columns.
 int Evaluation::derived(int from, const Columns& columns, const std::string& text) {
-  const auto key = std::make_pair(from, text);
-  if (const auto found = derived_.find(key); found != derived_.end()) return found->second;
+  for (size_t i = 0; i < places_.size(); ++i)
+    if (places_[i].from == from && places_[i].text == text && places_[i].columns == columns)
+      return static_cast<int>(i);
   const std::string name = fmt::format("c{}", places_.size());
   line(fmt::format("const i64 {} = {};", name, text));
-  return derived_[key] = place(columns, name);
+  places_.push_back({columns, name, from, text});
+  return static_cast<int>(places_.size()) - 1;
 }
 
 /// The place of a value over `columns`, seen from the place `at` of its reader.

@@ -43,6 +43,8 @@ class Evaluation {
   struct Place {
     ir::Columns columns;
     std::string variable;
+    int from;          // the place it was derived from; -1: given
+    std::string text;  // by which expression
   };
 
   void line(const std::string& text) { text_ += "    " + text + "\n"; }
@@ -58,7 +60,6 @@ class Evaluation {
   const Reduced& reduced_;
   std::vector<Place> places_;
   std::map<std::pair<ir::ValueId, int>, std::string> values_;
-  std::map<std::pair<int, std::string>, int> derived_;
   std::string text_;
 };
 
