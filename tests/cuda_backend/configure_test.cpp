@@ -53,6 +53,23 @@ TEST(Configure, every_candidate_can_be_built) {
   }
 }
 
+TEST(Configure, attempts_are_few_and_hold_their_values_in_other_ways) {
+  const Case c = library_case("residual_rms");
+  const auto all = modelled_candidates(c.shape, problem(16384, 4096, 4096), {});
+  const auto some = attempts(all);
+  ASSERT_EQ(some.size(), kMostAttempts);
+  EXPECT_EQ(to_string(some[0].config), to_string(all[0].config));
+  std::set<std::string> shapes;
+  bool narrow = false;
+  for (const Candidate& candidate : some) {
+    const device::Config& config = candidate.config;
+    shapes.insert(std::to_string(config.tile_m) + "x" + std::to_string(config.tile_n));
+    narrow = narrow || config.pair == device::kNarrow;
+  }
+  EXPECT_GE(shapes.size(), 3u);
+  EXPECT_TRUE(narrow);
+}
+
 TEST(Configure, large_products_take_large_tiles_and_share_an_operand) {
   const Case c = library_case("linear");
   for (const auto& [n, k] : {std::pair{4096, 4096}, std::pair{22016, 4096}}) {

@@ -45,11 +45,11 @@ void compile_batch(std::span<const AheadCall> calls, std::span<AheadResult> resu
       results[i].reason = *problem;
       continue;
     }
-    Pending call{i, candidates(program_shape(instance, fused_ports(instance)),
-                               calls[i].call.problem, calls[i].wish, &results[i].reason)};
+    Pending call{i, attempts(candidates(program_shape(instance, fused_ports(instance)),
+                                        calls[i].call.problem, calls[i].wish, &results[i].reason))};
     if (!call.candidates.empty()) pending.push_back(std::move(call));
   }
-  for (size_t turn = 0; turn < kMostTries && !pending.empty(); ++turn) {
+  for (size_t turn = 0; !pending.empty(); ++turn) {
     std::vector<Source> sources;
     for (const Pending& p : pending)
       sources.push_back(Fused90::source(*calls[p.index].instance, p.candidates[turn].config,

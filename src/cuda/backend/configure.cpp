@@ -330,13 +330,16 @@ void add_candidates(const ProgramShape& program, const Problem& problem, const C
       if (c.b_major == Major::k)
         c.b_box_rows = box_rows(problem.b_seams, std::min(columns, c.tile_n / c.cluster_m));
       c.pair = program.pair, c.passes = program.passes;
-      const Plan plan = make_plan(c, program.ports.data(), static_cast<int>(program.ports.size()));
-      if (c.pair == 0 && (wish.strip ? *wish.strip == 8 : wants_narrow(program, plan)))
-        c.pair = device::kNarrow;
       c.stages = wish.stages.value_or(0), c.delays = wish.delays, c.split_k = split_k;
       c.mask_rows = reduces && problem.m % c.tile_m != 0;
       c.mask_cols = reduces && problem.n % columns != 0;
-      add_best(c);
+      const Plan plan = make_plan(c, program.ports.data(), static_cast<int>(program.ports.size()));
+      const bool narrow_only = wish.strip ? *wish.strip == 8 : wants_narrow(program, plan);
+      if (c.pair != 0 || !narrow_only) add_best(c);
+      if (c.pair == 0 && wish.strip.value_or(8) == 8) {
+        c.pair = device::kNarrow;
+        add_best(c);
+      }
     }
 }
 
@@ -362,6 +365,22 @@ std::vector<Candidate> modelled_candidates(const ProgramShape& program, const Pr
   std::stable_sort(result.begin(), result.end(),
                    [](const Candidate& a, const Candidate& b) { return a.clocks < b.clocks; });
   if (result.empty() && why_none) *why_none = seams_why.empty() ? why : seams_why;
+  return result;
+}
+
+std::vector<Candidate> attempts(const std::vector<Candidate>& all) {
+  const auto alike = [](const Config& a, const Config& b) {
+    return a.mode == b.mode && a.tile_m == b.tile_m && a.tile_n == b.tile_n &&
+           a.chunk_cols == b.chunk_cols && a.pair == b.pair && a.split_k == b.split_k &&
+           a.mask_rows == b.mask_rows && a.mask_cols == b.mask_cols;
+  };
+  std::vector<Candidate> result;
+  for (const Candidate& candidate : all) {
+    if (result.size() == kMostAttempts) break;
+    if (std::none_of(result.begin(), result.end(),
+                     [&](const Candidate& tried) { return alike(tried.config, candidate.config); }))
+      result.push_back(candidate);
+  }
   return result;
 }
 

@@ -16,6 +16,8 @@
 namespace coda::cuda {
 
 inline constexpr int kHopperProcessors = 132;  // where there is no GPU to ask
+/// Configurations that ptxas may refuse before a call runs unfused.
+inline constexpr size_t kMostAttempts = 8;
 
 /// What of a call matters to the choice.
 struct Problem {
@@ -76,6 +78,10 @@ std::vector<Candidate> candidates(const ProgramShape& program, const Problem& pr
 std::vector<Candidate> candidates(const ProgramShape& program, const Problem& problem,
                                   const ConfigWish& wish, std::string* why_none,
                                   const TunedTable& table);
+
+/// What to compile in turn until ptxas builds one without spills: of candidates that hold their
+/// values alike (mode, tile, chunk, strip, masks) the first, at most kMostAttempts in all.
+std::vector<Candidate> attempts(const std::vector<Candidate>& all);
 
 /// Raster groups: rows (or columns) of tiles that are walked together.
 struct Raster {

@@ -232,11 +232,11 @@ size_t Fused90::compiled() const {
 
 std::shared_ptr<const Fused90::Kernel> Fused90::find(FusedCall& call, std::string* why_none) const {
   std::string why;
-  const std::vector<Candidate> all = candidates(shape_, call.problem, wish_, &why);
+  const std::vector<Candidate> all = attempts(candidates(shape_, call.problem, wish_, &why));
   const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < all.size() && i < kMostTries; ++i) {
-    const Config& config = all[i].config;
-    call.splits = all[i].splits, call.tuned = all[i].tuned;
+  for (const Candidate& candidate : all) {
+    const Config& config = candidate.config;
+    call.splits = candidate.splits, call.tuned = candidate.tuned;
     const std::string key = key_of(config, call.seams);
     const auto found = kernels_.find(key);
     if (found != kernels_.end()) {

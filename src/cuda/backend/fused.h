@@ -26,9 +26,6 @@ struct FusedCall {
   bool tuned = false;                // a table had the configuration; find() sets it
 };
 
-/// Configurations that ptxas may refuse before a call runs unfused.
-inline constexpr size_t kMostTries = 8;
-
 class Fused90 {
  public:
   /// The program must have no fused_problem(). `gpu` may be null: then kernels are compiled alone.
