@@ -48,10 +48,15 @@ Dense scalar(const ir::Input& input, double number) {
 
 Dense accumulate(std::span<const Product> products, int64_t m, int64_t n) {
   Dense result = make({m, n}, false);
-  for (const Product& product : products)
-    if (!product.a.segments.empty())
-      add_product(load(product.a).value, load(product.b).value, product.k,
-                  product_unit(product.a.segments[0].view.dtype), result);
+  int64_t depth = 0;
+  for (const Product& product : products) depth += product.k;
+  for (const Product& product : products) {
+    if (product.a.segments.empty()) continue;
+    const DType type = product.a.segments[0].view.dtype;
+    const bool truncated = depth > kLongSum && size_of(type) == 2;
+    (truncated ? add_long_product : add_product)(load(product.a).value, load(product.b).value,
+                                                 product.k, product_unit(type), result);
+  }
   result.error.resize(result.value.size());
   for (size_t i = 0; i < result.value.size(); ++i) {
     const Bounded y = in_range(result.value[i], result.error[i]);

@@ -66,6 +66,15 @@ inline double product_unit(DType operands) { return operands == DType::bf16 ? 0x
 void add_product(std::span<const double> a, std::span<const double> b, int64_t k, double unit,
                  Dense& accumulator);
 
+/// Sums of more terms carry what tensor cores truncate as well. An instruction adds 16 products of
+/// bf16 or f16 to the running sum S and drops what float32 has no bits for, always towards zero: up
+/// to 2^-23 |S| each time, which for terms of both signs grows like K^1.5, beyond |A| |B|^T.
+inline constexpr int64_t kLongSum = 4096;
+
+/// add_product() of such a sum: the error is the larger of the two.
+void add_long_product(std::span<const double> a, std::span<const double> b, int64_t k, double unit,
+                      Dense& accumulator);
+
 /// A finished accumulator: the sum of products of operands in memory.
 Dense accumulate(std::span<const Product> products, int64_t m, int64_t n);
 

@@ -3,7 +3,10 @@
 #include <coda/error.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "base/convert.h"
@@ -250,6 +253,42 @@ struct Stored {
   double value, error, memory;
   bool ok;
 };
+
+// What a tensor core does: 16 exact products at a time, and the running sum towards zero.
+TEST(Product, a_long_sum_that_is_truncated_is_within_its_bound_and_the_bound_is_tight) {
+  constexpr int64_t kRows = 12, kColumns = 20, kDepth = 16384;
+  std::mt19937_64 random(7);
+  std::normal_distribution<float> normal;
+  V a(kRows * kDepth), b(kColumns * kDepth);
+  const auto draw = [&] {  // a bf16
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(normal(random)) & 0xffff0000u);
+  };
+  std::generate(a.begin(), a.end(), draw);
+  std::generate(b.begin(), b.end(), draw);
+  Dense plain{kRows, kColumns, V(kRows * kColumns), {}, {}}, bounded = plain;
+  add_product(a, b, kDepth, 0x1p-22, plain);
+  add_long_product(a, b, kDepth, 0x1p-22, bounded);
+  double worst = 0, worst_plain = 0;
+  for (size_t i = 0; i < plain.value.size(); ++i) {
+    const double *const x = &a[i / kColumns * kDepth], *const y = &b[i % kColumns * kDepth];
+    double sum = 0;
+    for (int64_t k = 0; k < kDepth; k += 16) {
+      sum = std::inner_product(x + k, x + k + 16, y + k, sum);
+      auto truncated = static_cast<float>(sum);
+      if (std::fabs(static_cast<double>(truncated)) > std::fabs(sum))
+        truncated = std::nextafter(truncated, 0.0f);
+      sum = truncated;
+    }
+    EXPECT_NEAR(bounded.value[i], plain.value[i], 1e-9);
+    const double error = std::fabs(sum - plain.value[i]);
+    EXPECT_LE(error, bounded.error[i]);
+    EXPECT_GE(bounded.error[i], plain.error[i]);
+    worst = std::max(worst, error / bounded.error[i]);
+    worst_plain = std::max(worst_plain, error / plain.error[i]);
+  }
+  EXPECT_GT(worst, 0.3);
+  EXPECT_GT(worst_plain, 1);  // the bound of short sums does not hold
+}
 
 TEST(Compare, accepts_what_a_store_may_give_and_nothing_else) {
   const double inf = HUGE_VAL, nan = std::nan("");
