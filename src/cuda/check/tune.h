@@ -51,9 +51,10 @@ struct TuneResult {
   std::optional<TunedEntry> entry;  // of the fastest; nothing where none takes part
 };
 
-/// Holds each configuration against the unfused way on the same call, then times those that agree,
-/// turn and turn about with cuBLAS. Throws Error{device} where a launch fails: the GPU's context is
-/// lost then; a launch that hangs ends the process where Watch (lane.h) was started.
+/// Times each configuration, turn and turn about with cuBLAS, and holds them against the unfused
+/// way on the same call, fastest first, until one agrees. Throws Error{device} where a launch
+/// fails: the GPU's context is lost then; a launch that hangs ends the process where Watch (lane.h)
+/// was started.
 TuneResult tune(const std::shared_ptr<const Gpu>& gpu, Arena& arena, const TuneRow& row,
                 const TuneOptions& options);
 
