@@ -91,9 +91,9 @@ void add_long_product(std::span<const double> a, std::span<const double> b, int6
   for (int64_t from = 0; from < k; from += kBlock) {
     const int64_t size = std::min(kBlock, k - from);
     accumulate(a.data() + from, b.data() + from, m, n, size, k, accumulator.value.data());
-    const double steps = static_cast<double>((size + kTerms - 1) / kTerms);
+    const int64_t steps = (size + kTerms - 1) / kTerms;
     for (size_t i = 0; i < lost.size(); ++i)
-      lost[i] += kTruncation * steps * std::fabs(accumulator.value[i]);
+      lost[i] += kTruncation * static_cast<double>(steps) * std::fabs(accumulator.value[i]);
   }
   std::vector<double> unit_error(accumulator.value.size());
   accumulate(magnitudes(a, unit).data(), magnitudes(b, 1).data(), m, n, k, k, unit_error.data());
