@@ -24,6 +24,7 @@ using math::sin;
 using math::sqrt;
 using math::tanh;
 
+[[gnu::always_inline]] inline float quotient(float a, float b) { return a / b; }
 [[gnu::always_inline]] inline float absolute(float a) { return __builtin_fabsf(a); }
 [[gnu::always_inline]] inline int64_t absolute(int64_t a) { return a < 0 ? -a : a; }
 template <class T>

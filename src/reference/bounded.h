@@ -66,6 +66,7 @@ using std::sin;
 using std::sqrt;
 using std::tanh;
 inline double absolute(double a) { return std::fabs(a); }
+inline double quotient(double a, double b) { return a / b; }
 inline double lesser(double a, double b) { return a != a ? a : b != b ? b : b < a ? b : a; }
 inline double greater(double a, double b) { return a != a ? a : b != b ? b : b > a ? b : a; }
 inline double rsqrt(double a) { return 1 / std::sqrt(a); }

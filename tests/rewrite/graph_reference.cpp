@@ -19,6 +19,7 @@ using ir::Whole;
 
 double floor_remainder(double a, double b) { return b == 0 ? 0 : a - b * std::floor(a / b); }
 double absolute(double a) { return std::fabs(a); }
+double quotient(double a, double b) { return a / b; }
 double lesser(double a, double b) { return std::min(a, b); }
 double greater(double a, double b) { return std::max(a, b); }
 double rsqrt(double a) { return 1 / std::sqrt(a); }

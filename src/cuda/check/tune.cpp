@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "base/convert.h"
 #include "cuda/backend/ahead.h"
@@ -137,6 +138,24 @@ class Verifier {
   Outputs expected_;
 };
 
+/// The first of the model's order, but at most two of a tile and strip: what the model misjudges
+/// are tiles more than clusters.
+std::vector<Candidate> varied(const std::vector<Candidate>& all, size_t count) {
+  constexpr int kOfAKind = 2;
+  const auto kind = [](const device::Config& c) {
+    return std::tuple(c.mode, c.tile_m, c.tile_n, c.pair, c.split_k);
+  };
+  std::vector<Candidate> result;
+  for (const Candidate& candidate : all) {
+    if (result.size() == count) break;
+    const auto alike = std::count_if(result.begin(), result.end(), [&](const Candidate& other) {
+      return kind(other.config) == kind(candidate.config);
+    });
+    if (alike < kOfAKind) result.push_back(candidate);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string difference(const HostMatrix& expected, const HostMatrix& got) {
@@ -192,9 +211,10 @@ std::vector<TuneRow> tune_rows(std::span<const BenchRow> rows, int count, int mu
     tuned.call = std::get<FusedCall>(std::move(accepted));
     const ProgramShape shape = program_shape(row.instance, fused_ports(row.instance));
     tuned.program = tuned_key(shape, tuned.call.problem);
-    for (const Candidate& c : modelled_candidates(shape, tuned.call.problem, {}, &tuned.why_none))
-      if (tuned.configs.size() < static_cast<size_t>(count))
-        tuned.configs.push_back(to_string(c.config, c.splits));
+    const std::vector<Candidate> all =
+        modelled_candidates(shape, tuned.call.problem, {}, &tuned.why_none);
+    for (const Candidate& c : varied(all, static_cast<size_t>(count)))
+      tuned.configs.push_back(to_string(c.config, c.splits));
   }
   return result;
 }

@@ -143,10 +143,15 @@ struct Strip {
     constexpr Width wide = width_of<Values>;
     const int left = columns<wide>() - widen(wide, col_from) - static_cast<int>(lane & 3) * 2;
 #pragma unroll
-    for (int r = 0; r < 2; ++r)
+    for (int r = 0; r < 2; ++r) {
+      // Where all columns count, the lane's count is known, and the same in both rows.
+      if constexpr (K::ports[P].reduce == Reduce::moments && !masks_columns)
+        state<P>(r).w[0] =
+            static_cast<float>(widen(wide, tile_col) / 4 + strip * (Values / 2));
       state<P>(r).template fold<Values / 2>(
           [&](int i) { return v[at_row(i, r)]; }, [&](int i) { return col<wide>(at_row(i, r)); },
           [&](int i) { return !masks_columns || block<wide>(i / 2) * 8 + i % 2 < left; });
+    }
   }
   // Over the rows of each column.
   template <int P, int Values>
@@ -326,7 +331,7 @@ struct Epilogue {
   Cursor<config.store_stages> store;
 
   CODA_DEVICE void run(const typename Shape<K>::Launch& p, u32 smem, u32 this_warp,
-                       const Item& item, u32 turn, const Accumulators<K>& acc) {
+                       const Item& item, u32 turn, Accumulators<K>& acc) {
     // Addresses made of lane and warp are not to be kept in registers through the mainloop, nor
     // from one chunk for the next.
     const u32 warp = opaque(this_warp);
@@ -346,26 +351,32 @@ struct Epilogue {
           (Shape<K>::pingpong ? 0 : warp / 4 * plan.group_rows) + block * 64 + warp % 4 * 16;
       chunk.row_from = item.tile_m * config.tile_m + chunk.tile_row;
       chunk.begin_rows();
+#pragma unroll 1
+      for (int turn_of = 0; turn_of < plan.chunks; turn_of += kTurn) {
 #pragma unroll
-      for (int part = 0; part < plan.chunks; ++part) {
-        chunk.tile_col = part * config.chunk_cols;
-        chunk.col_from = item.tile_n * plan.tile_cols + chunk.tile_col;
-        chunk.load_at = loads + load.slot * plan.load_slot;
-        chunk.store_at = stores + store.slot * plan.store_slot;
-        delay<config.delays>(8 + warp, turn * 16 + block * 4 + part);
-        if constexpr (plan.has_loads) barrier_wait(barriers.load_full(warp, load.slot), load.phase);
-        // Of the last tile, chunks may lie outside the matrix as a whole; elements need no mask then.
-        const bool outside =
-            config.mask_cols && !config.ragged_cols && chunk.col_from >= p.geometry.n;
-        if (!outside) {
-          chunk.begin_folds();
-          apply<0>(chunk, acc, block, part);
-          if constexpr (config.passes == 2) {
-            chunk.end_folds();
-            apply<1>(chunk, acc, block, part);
+        for (int part = 0; part < kTurn; ++part) {
+          chunk.tile_col = (turn_of + part) * config.chunk_cols;
+          chunk.col_from = item.tile_n * plan.tile_cols + chunk.tile_col;
+          chunk.load_at = loads + load.slot * plan.load_slot;
+          chunk.store_at = stores + store.slot * plan.store_slot;
+          delay<config.delays>(8 + warp, turn * 16 + block * 4 + turn_of + part);
+          if constexpr (plan.has_loads)
+            barrier_wait(barriers.load_full(warp, load.slot), load.phase);
+          // Of the last tile, chunks may lie outside the matrix as a whole; elements need no mask
+          // then.
+          const bool outside =
+              config.mask_cols && !config.ragged_cols && chunk.col_from >= p.geometry.n;
+          if (!outside) {
+            chunk.begin_folds();
+            apply<0>(chunk, acc, block, part);
+            if constexpr (config.passes == 2) {
+              chunk.end_folds();
+              apply<1>(chunk, acc, block, part);
+            }
           }
+          finish(p, barriers, chunk, item, warp);
         }
-        finish(p, barriers, chunk, item, warp);
+        bring_forward(acc, block);
       }
       chunk.end_rows(item.tile_n);
     }
@@ -376,7 +387,20 @@ struct Epilogue {
     }
   }
 
-  // The program on every strip of a chunk.
+  // Chunks of one turn of the loop. Registers have no index at run time, so after each turn the
+  // accumulators that are left come to the front. Written out for all chunks instead, a long program
+  // does not stay in the instruction cache, and takes twice the time; turns of 64 columns move less.
+  static constexpr int kTurn = config.chunk_cols == 32 && plan.chunks % 2 == 0 ? 2 : 1;
+  static CODA_DEVICE void bring_forward(Accumulators<K>& acc, int block) {
+    constexpr int step = kTurn * config.chunk_cols / 2;
+#pragma unroll
+    for (int n = 0; n < config.accumulators; ++n)
+#pragma unroll
+      for (int i = 0; i + step < plan.tile_cols / 2; ++i)
+        acc[n][block][i] = acc[n][block][i + step];
+  }
+
+  // The program on every strip of a chunk, the `part`th of its turn.
   template <int Pass>
   CODA_DEVICE void apply(Strip<K>& chunk, const Accumulators<K>& acc, int block, int part) const {
     constexpr int blocks = strip_blocks(config.pair, Width::full);

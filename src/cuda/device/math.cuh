@@ -2,26 +2,32 @@
 //
 // The functions that expressions of the operation table use, for float and 64-bit integers.
 //
-// exp, log, tanh, erf and rsqrt are CUDA's float functions (at most 2 ulp without fast math). sin
-// and cos are written here, because CUDA's keep an array in local memory for large arguments; their
+// exp, log, tanh and rsqrt are CUDA's float functions (at most 2 ulp without fast math). sin and cos
+// are written here, because CUDA's keep an array in local memory for large arguments; their
 // reduction is three fused products up to kFarAngle and an integer product with 192 bits of 2/pi
-// beyond.
+// beyond. Quotients, erf and sigmoid are written without branches and with few selects, which cost
+// an epilogue more than arithmetic.
 #pragma once
 #include "barrier.cuh"
 
 namespace coda::device {
 
 inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
+inline constexpr float kLog2E = 1.4426950408889634f;
 
 CODA_DEVICE float exp(float a) { return expf(a); }
 CODA_DEVICE float log(float a) { return logf(a); }
 CODA_DEVICE float sqrt(float a) { return sqrtf(a); }
 CODA_DEVICE float rsqrt(float a) { return rsqrtf(a); }
 CODA_DEVICE float tanh(float a) { return tanhf(a); }
-CODA_DEVICE float erf(float a) { return erff(a); }
 CODA_DEVICE float approximate_reciprocal(float a) {  // an ulp; zero where it is subnormal
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+  return r;
+}
+CODA_DEVICE float exp2_fast(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
 
@@ -54,13 +60,47 @@ CODA_DEVICE i64 floor_remainder(i64 a, i64 b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-// The exponential's argument is never positive, so nothing overflows and small results keep their
-// digits; the reciprocal, of a number in [1, 2], has one Newton step.
-CODA_DEVICE float sigmoid(float a) {
-  const float e = expf(-fabsf(a)), d = 1.f + e;
-  float r = approximate_reciprocal(d);
-  r = fmaf(r, fmaf(-d, r, 1.f), r);
-  return a >= 0.f ? r : e * r;
+// The quotient within half an ulp (1.25 where the dividend is below 2^-100, whose correction is
+// subnormal): an approximate reciprocal and two corrections. Divisors near the ends of the range are
+// scaled, together with the dividend; what has no finite correction (zeros, infinities, NaN,
+// overflow, which begins two ulps early) is the plain product. The reciprocal of a divisor that all
+// elements share is worked out once.
+CODA_DEVICE float quotient(float a, float b) {
+  const float size = fabsf(b);
+  const float scale = size > 0x1p64f ? 0x1p-64f : size < 0x1p-64f ? 0x1p64f : 1.f;
+  const float d = b * scale, rough = approximate_reciprocal(d);
+  const float inverse = fmaf(fmaf(-d, rough, 1.f), rough, rough);
+  const float x = a * scale, q = x * inverse;
+  const float fine = fmaf(fmaf(-d, q, x), inverse, q);
+  return fabsf(fine) < kInfinity ? fine : x * rough;
+}
+
+// 1 / (1 + e^-a). Where the exponential overflows the result is zero, and so are results below
+// 2^-126.
+CODA_DEVICE float sigmoid(float a) { return approximate_reciprocal(1.f + expf(-a)); }
+
+// Below 1 an odd polynomial, above 1 - 2^q of another; both have minimax coefficients, 2^-29.5 of
+// the result.
+CODA_DEVICE float erf(float a) {
+  const float size = fabsf(a), z = a * a;
+  float p = 0x1.4c339cp-14f;
+  p = fmaf(p, z, -0x1.a50ae8p-11f);
+  p = fmaf(p, z, 0x1.542e0ep-8f);
+  p = fmaf(p, z, -0x1.b7fe90p-6f);
+  p = fmaf(p, z, 0x1.ce2d50p-4f);
+  p = fmaf(p, z, -0x1.812740p-2f);
+  p = fmaf(p, z, 0x1.06eba8p-3f);
+  const float near = fmaf(a, p, a);
+  const float x = lesser(size, 4.f);  // erf(4) rounds to 1
+  float q = 0x1.86dc08p-13f;
+  q = fmaf(q, x, -0x1.825a28p-9f);
+  q = fmaf(q, x, 0x1.65cb1ap-6f);
+  q = fmaf(q, x, -0x1.a6531ap-4f);
+  q = fmaf(q, x, -0x1.46baf0p-1f);
+  q = fmaf(q, x, -0x1.2088eap+0f);
+  q = fmaf(q, x, -0x1.661d48p-12f);
+  const float far = 1.f - exp2_fast(q * kLog2E);
+  return size < 1.f ? near : copysignf(far, a);
 }
 
 // ---- sine and cosine ---------------------------------------------------------------------------

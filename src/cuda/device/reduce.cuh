@@ -11,15 +11,12 @@
 
 namespace coda::device {
 
-inline constexpr float kLog2E = 1.4426950408889634f;
-
-CODA_DEVICE float exp2_fast(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
+// 1 / n of a count, and 0 of none. Assembly under a condition is a branch, so it stands before it, as
+// it does below.
+CODA_DEVICE float reciprocal(float n) {
+  const float r = approximate_reciprocal(n);
+  return n > 0.f ? r : 0.f;
 }
-// 1 / n of a count, and 0 of none.
-CODA_DEVICE float reciprocal(float n) { return n > 0.f ? approximate_reciprocal(n) : 0.f; }
 
 template <Reduce R>
 CODA_DEVICE float identity() {
@@ -89,7 +86,10 @@ struct State {
       w[1] *= exp2_fast((w[0] - safe) * kLog2E);
       w[0] = m;
 #pragma unroll
-      for (int i = 0; i < N; ++i) w[1] += inside(i) ? exp2_fast((x(i) - safe) * kLog2E) : 0.f;
+      for (int i = 0; i < N; ++i) {
+        const float e = exp2_fast((x(i) - safe) * kLog2E);
+        w[1] += inside(i) ? e : 0.f;
+      }
     } else if constexpr (R == Reduce::moments) {
       float of_all[kStateWords];
       const State o{of_all};
