@@ -2,7 +2,7 @@
 //
 // The device text as the product uses it: concatenated, no include path, compiled by NVRTC; and the
 // plan's header as plain host C++. Needs no GPU. Fails on any ptxas note about spills, stack
-// frames, serialised wgmma or an ignored setmaxnreg. Arguments: the folder of the device text.
+// frames, serialised wgmma or an ignored setmaxnreg. Argument: src/cuda.
 #include <nvrtc.h>
 
 #include <chrono>
@@ -13,20 +13,23 @@
 #include <vector>
 
 #include "../../src/cuda/device/schedule.cuh"
+#include "../../src/cuda/plan/problem.h"
 
 namespace {
 
 using namespace coda::device;
 
 // The order in which the files may be concatenated.
-const char* const kFiles[] = {"plan",   "barrier",  "cluster",  "tma",      "wgmma",
-                              "matrix", "schedule", "mainloop", "ports",    "math",
-                              "reduce", "epilogue", "kernel",   "split_sum"};
+const char* const kFiles[] = {
+    "plan/types.h",     "scalar/storage.cuh", "scalar/math.cuh",     "plan/config.h",
+    "plan/plan.h",      "device/barrier.cuh", "device/cluster.cuh",  "device/tma.cuh",
+    "device/wgmma.cuh", "device/matrix.cuh",  "device/schedule.cuh", "device/mainloop.cuh",
+    "device/ports.cuh", "device/reduce.cuh",  "device/epilogue.cuh", "device/kernel.cuh"};
 
 std::string device_text(const std::string& folder) {
   std::string all;
   for (const char* name : kFiles) {
-    std::ifstream in(folder + "/" + name + ".cuh");
+    std::ifstream in(folder + "/" + name);
     for (std::string line; std::getline(in, line);)
       if (line.rfind("#include", 0) && line.rfind("#pragma once", 0)) all += line + "\n";
   }
@@ -76,7 +79,7 @@ int main(int argc, char** argv) {
   wrong.tile_n = 200;
   std::printf("a wrong configuration: %s\n", plan_problem(wrong, ports, 1));
 
-  const std::string text = device_text(argc > 1 ? argv[1] : "src/cuda/device") + kProgram;
+  const std::string text = device_text(argc > 1 ? argv[1] : "src/cuda") + kProgram;
   nvrtcProgram program;
   nvrtcCreateProgram(&program, text.c_str(), "kernel.cu", 0, nullptr, nullptr);
   // Generic lambdas carry no execution space of their own.

@@ -2,7 +2,7 @@
 //
 // Programs as a code generator would write them, one per way of using the driver.
 #pragma once
-#include "../../src/cuda/device/split_sum.cuh"
+#include "../../src/cuda/standalone/split_sum.cuh"
 #include "mainloop_support.h"
 
 namespace harness {

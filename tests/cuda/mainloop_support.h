@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "../../src/cuda/device/kernel.cuh"
+#include "../../src/cuda/plan/problem.h"
 
 namespace harness {
 
@@ -293,6 +294,7 @@ template <class P>
 typename Shape<P>::Launch make_launch(int m, int n, const std::vector<const Matrix*>& a,
                                       const std::vector<const Matrix*>& b,
                                       const std::vector<Bind>& binds, const Options& o) {
+  static_assert(plan_problem(P::config, P::ports, Shape<P>::ports) == nullptr);
   constexpr Config c = P::config;
   constexpr Plan plan = Shape<P>::plan;
   typename Shape<P>::Launch launch{};

@@ -7,6 +7,7 @@
 
 #include "check/programs.h"
 #include "cuda/backend/configure.h"
+#include "cuda/plan/problem.h"
 
 namespace coda::cuda {
 namespace {

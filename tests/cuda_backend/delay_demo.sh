@@ -3,7 +3,7 @@
 # Shows that the delay build finds faults of synchronisation: takes the proxy fence out of the epilogue driver,
 # and the producer's wait for an empty stage out of the mainloop, and expects `coda check` to fail on each and
 # to pass on the text as it is.
-#   delay_demo.sh CODA DEVICE_DIR [OUT]    the binary; src/cuda/device; where the logs go (default: a new folder)
+#   delay_demo.sh CODA TEXT_DIR [OUT]    the binary; src/cuda; where the logs go (default: a new folder)
 # A fault that 100 launches do not show gets 1000. Exit status: 0 as expected, 1 otherwise, 2 bad input.
 # CODA_DEMO_SECONDS limits each run (60).
 set -uo pipefail
@@ -12,7 +12,7 @@ if (($# < 2)); then
   exit 2
 fi
 coda=$(realpath "$1") || exit 2
-device=$(realpath "$2") || exit 2
+folder=$(realpath "$2") || exit 2
 out=${3:-$(mktemp -d)}
 mkdir -p "$out"
 out=$(realpath "$out")
@@ -27,15 +27,15 @@ fault() {
   local name=$1 file=$2 pattern=$3 count
   rm -rf "${out:?}/$name"
   mkdir -p "$out/$name"
-  cp "$device"/*.cuh "$out/$name" || exit 2
+  cp -r "$folder"/. "$out/$name" || exit 2
   [[ -n $file ]] || return 0
   count=$(grep -cE "$pattern" "$out/$name/$file")
   if [[ $count != 1 ]]; then
-    echo "delay_demo.sh: $device/$file: expected one line like '$pattern', got ${count:-no file}" >&2
+    echo "delay_demo.sh: $folder/$file: expected one line like '$pattern', got ${count:-no file}" >&2
     exit 2
   fi
   sed -E -i "\\|$pattern|d" "$out/$name/$file"
-  diff "$device/$file" "$out/$name/$file" >"$out/$name.diff"
+  diff "$folder/$file" "$out/$name/$file" >"$out/$name.diff"
   if [[ $(grep -c '^[<>]' "$out/$name.diff") != 1 ]]; then
     echo "delay_demo.sh: $file: expected one line less, got:" >&2
     cat "$out/$name.diff" >&2
@@ -91,8 +91,8 @@ expect_sound() {
 }
 
 fault untouched '' ''
-fault no_fence epilogue.cuh '^ *fence_async\(\);$'
-fault no_empty_wait mainloop.cuh '^ *barrier_wait\(barriers\.empty\(at\.slot\), at\.phase \^ 1\);$'
+fault no_fence device/epilogue.cuh '^ *fence_async\(\);$'
+fault no_empty_wait device/mainloop.cuh '^ *barrier_wait\(barriers\.empty\(at\.slot\), at\.phase \^ 1\);$'
 
 expect_sound untouched 200
 expect_sound untouched 2048

@@ -22,19 +22,18 @@ using ::testing::Not;
 class FolderOfText : public testing::Test {
  protected:
   void SetUp() override {
-    for (const auto& entry : fs::directory_iterator(CODA_SOURCE_DIR "/src/cuda/device"))
-      fs::copy(entry.path(), folder_.path());
+    fs::copy(CODA_SOURCE_DIR "/src/cuda", folder_.path(), fs::copy_options::recursive);
     setenv("CODA_DEVICE_TEXT", folder_.path().c_str(), 1);
   }
   void TearDown() override { unsetenv("CODA_DEVICE_TEXT"); }
 
   static std::string embedded() {
     unsetenv("CODA_DEVICE_TEXT");
-    return assemble_source(DeviceText::all, "");
+    return assemble_source(DeviceText::both, "");
   }
   static std::string failure() {
     try {
-      assemble_source(DeviceText::all, "");
+      assemble_source(DeviceText::both, "");
     } catch (const Error& error) {
       return error.kind() == ErrorKind::io ? error.what() : "another kind";
     }
@@ -44,9 +43,9 @@ class FolderOfText : public testing::Test {
 };
 
 TEST_F(FolderOfText, a_copy_gives_the_same_text_and_a_change_another) {
-  const std::string copy = assemble_source(DeviceText::all, "");
-  std::ofstream(folder_.path() + "/mainloop.cuh", std::ios::app) << "// changed here\n";
-  const std::string changed = assemble_source(DeviceText::all, "");
+  const std::string copy = assemble_source(DeviceText::both, "");
+  std::ofstream(folder_.path() + "/device/mainloop.cuh", std::ios::app) << "// changed here\n";
+  const std::string changed = assemble_source(DeviceText::both, "");
   EXPECT_EQ(copy, embedded());
   EXPECT_THAT(changed, HasSubstr("// changed here\n"));
   EXPECT_THAT(embedded(), Not(HasSubstr("// changed here\n")));
@@ -54,16 +53,16 @@ TEST_F(FolderOfText, a_copy_gives_the_same_text_and_a_change_another) {
 
 TEST_F(FolderOfText, the_embedded_text_stands_in_for_nothing) {
   setenv("CODA_DEVICE_TEXT", "", 1);
-  const std::string text = assemble_source(DeviceText::pointwise, "");
+  const std::string text = assemble_source(DeviceText::standalone, "");
   unsetenv("CODA_DEVICE_TEXT");
-  EXPECT_EQ(text, assemble_source(DeviceText::pointwise, ""));
+  EXPECT_EQ(text, assemble_source(DeviceText::standalone, ""));
 }
 
 TEST_F(FolderOfText, what_cannot_be_read_is_named) {
-  fs::remove(folder_.path() + "/wgmma.cuh");
-  EXPECT_THAT(failure(), HasSubstr(folder_.path() + "/wgmma.cuh"));
-  fs::create_directory(folder_.path() + "/wgmma.cuh");
-  EXPECT_THAT(failure(), HasSubstr(folder_.path() + "/wgmma.cuh"));
+  fs::remove(folder_.path() + "/device/wgmma.cuh");
+  EXPECT_THAT(failure(), HasSubstr(folder_.path() + "/device/wgmma.cuh"));
+  fs::create_directory(folder_.path() + "/device/wgmma.cuh");
+  EXPECT_THAT(failure(), HasSubstr(folder_.path() + "/device/wgmma.cuh"));
   setenv("CODA_DEVICE_TEXT", "/nowhere/at/all", 1);
   EXPECT_THAT(failure(), HasSubstr("CODA_DEVICE_TEXT"));
   EXPECT_THAT(failure(), HasSubstr("/nowhere/at/all"));

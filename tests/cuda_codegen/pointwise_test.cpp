@@ -35,7 +35,7 @@ Instance instance_of(const ir::Program& program) {
 
 std::string device_text() {
   return "#include \"" CODA_SOURCE_DIR
-         "/src/cuda/device/pointwise.cuh\"\nnamespace coda::device {\n" +
+         "/src/cuda/standalone/pointwise.cuh\"\nnamespace coda::device {\n" +
          operations_text() + "\n";
 }
 

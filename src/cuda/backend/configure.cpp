@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cuda/codegen/split.h"
+#include "cuda/plan/problem.h"
 #include "ir/simplify.h"
 
 namespace coda::cuda {

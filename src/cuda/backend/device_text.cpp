@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -24,17 +23,19 @@ constexpr File kFiles[] = {
 };
 
 // Each file stands after those that it includes.
-constexpr std::string_view kAll[] = {"plan",   "barrier",  "cluster",  "tma",       "wgmma",
-                                     "matrix", "schedule", "mainloop", "ports",     "math",
-                                     "reduce", "epilogue", "kernel",   "split_sum", "pointwise"};
-constexpr std::string_view kPointwise[] = {"plan", "barrier", "matrix", "math", "pointwise"};
+constexpr std::string_view kScalar[] = {"plan/types.h", "scalar/storage.cuh", "scalar/math.cuh"};
+constexpr std::string_view kMainloop[] = {
+    "plan/config.h",       "plan/plan.h",      "device/barrier.cuh", "device/cluster.cuh",
+    "device/tma.cuh",      "device/wgmma.cuh", "device/matrix.cuh",  "device/schedule.cuh",
+    "device/mainloop.cuh", "device/ports.cuh", "device/reduce.cuh",  "device/epilogue.cuh",
+    "device/kernel.cuh"};
+constexpr std::string_view kStandalone[] = {"standalone/pointwise.cuh", "standalone/split_sum.cuh"};
 
 std::string embedded(std::string_view name) {
-  const auto file = std::find_if(std::begin(kFiles), std::end(kFiles), [&](const File& f) {
-    return f.name.substr(0, f.name.find('.')) == name;
-  });
+  const auto file = std::find_if(std::begin(kFiles), std::end(kFiles),
+                                 [&](const File& f) { return f.name == name; });
   if (file == std::end(kFiles))
-    throw Error(ErrorKind::internal, "device text", std::string(name) + ".cuh", "no such file");
+    throw Error(ErrorKind::internal, "device text", std::string(name), "no such file");
   return std::string(file->text);
 }
 
@@ -42,12 +43,12 @@ std::string embedded(std::string_view name) {
 std::string text_of(std::string_view name) {
   const char* folder = std::getenv("CODA_DEVICE_TEXT");
   if (folder == nullptr || *folder == '\0') return embedded(name);
-  const std::string path = std::string(folder) + "/" + std::string(name) + ".cuh";
+  const std::string path = std::string(folder) + "/" + std::string(name);
   std::string text;
   if (const int status = read_file(path, text); status != 0)
     throw Error(ErrorKind::io, "CODA_DEVICE_TEXT", "a readable file '" + path + "'",
                 std::generic_category().message(status),
-                "name a folder with all files of src/cuda/device, or unset the variable");
+                "name a copy of src/cuda, or unset the variable");
   return text;
 }
 
@@ -64,11 +65,12 @@ void append_file(std::string& source, std::string_view name) {
 }  // namespace
 
 std::string assemble_source(DeviceText needed, const std::string& generated) {
-  const std::span<const std::string_view> names =
-      needed == DeviceText::all ? std::span<const std::string_view>(kAll)
-                                : std::span<const std::string_view>(kPointwise);
   std::string source;
-  for (const std::string_view name : names) append_file(source, name);
+  for (const std::string_view name : kScalar) append_file(source, name);
+  if (needed != DeviceText::standalone)
+    for (const std::string_view name : kMainloop) append_file(source, name);
+  if (needed != DeviceText::mainloop)
+    for (const std::string_view name : kStandalone) append_file(source, name);
   source += "\nnamespace coda::device {\n\n" + operations_text() + "\n" + generated +
             "}  // namespace coda::device\n";
   return source;

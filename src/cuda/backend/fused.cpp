@@ -221,8 +221,9 @@ Source Fused90::source(const Instance& instance, const Config& config,
       instance.program->name + "-" + to_string(config) + layout + (config.split_k ? " split" : "");
   std::replace_if(
       file.begin(), file.end(), [](char c) { return c == ' ' || c == '='; }, '-');
+  const DeviceText needed = fused.finish.text.empty() ? DeviceText::mainloop : DeviceText::both;
   if (result) *result = std::move(fused);
-  return {file, assemble_source(DeviceText::all, text)};
+  return {file, assemble_source(needed, text)};
 }
 
 size_t Fused90::compiled() const {

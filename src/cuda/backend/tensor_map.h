@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "call/call.h"
-#include "cuda/device/plan.cuh"
+#include "cuda/plan/plan.h"
 
 namespace coda::cuda {
 

@@ -75,7 +75,7 @@ Pointwise Unfused::kernels(const Instance& instance) {
 
 Source Unfused::source(const Instance& instance, const Pointwise& kernels) {
   return {instance.program->name + "-unfused",
-          assemble_source(DeviceText::pointwise, kernels.text)};
+          assemble_source(DeviceText::standalone, kernels.text)};
 }
 
 Unfused::Unfused(const Instance& instance, const std::string& architecture, const Gpu* gpu)

@@ -10,6 +10,8 @@
 #include <set>
 
 #include "cuda/codegen/op_text.h"
+#include "cuda/plan/problem.h"
+#include "cuda/plan/text.h"
 #include "ir/simplify.h"
 
 namespace coda::cuda {
@@ -495,7 +497,7 @@ class Emitter {
       line(fmt::format("join_columns<{}>({}, {}, {});", pair_, a, b, name(id)));
     } else if (const auto* n = std::get_if<ir::Swap>(&node)) {
       const std::string from = array(n->arg, count, type, tag);
-      const char* width = text_of_width(program_.info[id].dims.columns);
+      const char* width = text_of(width_of(program_.info[id].dims.columns));
       line(fmt::format("{0} x{1}[{2}], y{1}[{2}];", type, tag, count / 2));
       line(fmt::format("split_columns<{0}>({1}, x{2}, y{2});", pair_, from, tag));
       line(fmt::format("join_columns<{0}>(y{2}, x{2}, {1});", pair_, name(id), tag));
@@ -512,11 +514,6 @@ class Emitter {
         loop(count, fmt::format("{}[i] = {}[i] / {}.f;", name(id), to,
                                 size_of_symbols(instance_, reduce.kept.columns.size)));
     }
-  }
-
-  static const char* text_of_width(const Columns& columns) {
-    const Width width = width_of(columns);
-    return width == Width::half ? "half" : width == Width::full ? "full" : "twice";
   }
 
   void write_result(int index) {
@@ -548,55 +545,6 @@ class Emitter {
   std::string text_;
 };
 
-const char* text_of(Width width) {
-  return width == Width::half ? "half" : width == Width::full ? "full" : "twice";
-}
-
-const char* text_of(Type type) {
-  static constexpr const char* kNames[] = {"f32",  "bf16", "f16", "e4m3",
-                                           "e5m2", "u8",   "i32", "i64"};
-  return kNames[static_cast<int>(type)];
-}
-
-std::string port_text(const Port& port) {
-  static constexpr const char* kKinds[] = {"tile_in",    "tile_out", "row_vector", "col_vector",
-                                           "scalar",     "number",   "keep_m",     "keep_n",
-                                           "group_fold", "group_in", "group_out"};
-  static constexpr const char* kReduces[] = {"sum", "max", "min", "logsumexp", "moments", "argmax"};
-  static constexpr const char* kSeams[] = {"none", "rows", "cols"};
-  return fmt::format(
-      "{{.kind = Kind::{}, .width = Width::{}, .type = Type::{}, .reduce = Reduce::{}, "
-      ".seams = Seams::{}, .period = {}, .group = {}}}",
-      kKinds[static_cast<int>(port.kind)], text_of(port.width), text_of(port.type),
-      kReduces[static_cast<int>(port.reduce)], kSeams[static_cast<int>(port.seams)], port.period,
-      port.group);
-}
-
-std::string config_text(const device::Config& c) {
-  std::string text;
-  const auto field = [&](const char* name, const auto& value) {
-    text += fmt::format("{}.{} = {}", text.empty() ? "" : ", ", name, value);
-  };
-  const auto major = [](device::Major m) {
-    return m == device::Major::k ? "Major::k" : "Major::mn";
-  };
-  field("mode", c.mode == device::Mode::pingpong ? "Mode::pingpong" : "Mode::cooperative");
-  field("tile_m", c.tile_m), field("tile_n", c.tile_n);
-  field("cluster_m", c.cluster_m), field("cluster_n", c.cluster_n);
-  field("element", std::string("Type::") + text_of(c.element));
-  field("a_major", major(c.a_major)), field("b_major", major(c.b_major));
-  field("accumulators", c.accumulators), field("segments", c.segments);
-  field("a_parts", c.a_parts), field("b_parts", c.b_parts);
-  field("a_box_rows", c.a_box_rows), field("b_box_rows", c.b_box_rows);
-  field("chunk_cols", c.chunk_cols), field("pair", c.pair), field("passes", c.passes);
-  field("stages", c.stages);
-  field("load_stages", c.load_stages), field("store_stages", c.store_stages);
-  field("split_k", c.split_k), field("mask_rows", c.mask_rows), field("mask_cols", c.mask_cols);
-  field("ragged_cols", c.ragged_cols);
-  field("pdl", c.pdl), field("delays", c.delays);
-  return "{" + text + "}";
-}
-
 }  // namespace
 
 std::vector<FusedPort> fused_ports(const Instance& instance) {
@@ -612,6 +560,10 @@ Fused generate_fused(const Instance& instance, device::Config config, const std:
   Emitter emitter(instance, program, config.pair);
   emitter.cut_ports(seams);
   config.passes = emitter.passes();
+  std::vector<Port> table;
+  for (const FusedPort& port : emitter.ports()) table.push_back(port.port);
+  if (const char* problem = plan_problem(config, table.data(), static_cast<int>(table.size())))
+    throw Error(ErrorKind::internal, "cuda codegen", "a configuration that can be built", problem);
   std::string ports;
   for (const FusedPort& port : emitter.ports()) ports += "      " + port_text(port.port) + ",\n";
   Fused result;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda/codegen/pointwise.h"
-#include "cuda/device/plan.cuh"
+#include "cuda/plan/plan.h"
 
 namespace coda::cuda {
 

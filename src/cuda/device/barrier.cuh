@@ -6,9 +6,7 @@
 // returns once the phase with that parity has completed, so a waiter may be at most one phase
 // behind.
 #pragma once
-#include "plan.cuh"
-
-#define CODA_DEVICE __device__ __forceinline__
+#include "../plan/types.h"
 
 namespace coda::device {
 

@@ -61,7 +61,6 @@ CODA_DEVICE void consume(const typename Shape<K>::Launch& p, u32 smem) {
 
 template <class K>
 CODA_DEVICE void run_kernel(const typename Shape<K>::Launch& p) {
-  static_assert(Shape<K>::valid, "the configuration cannot be built: ask plan_problem");
   constexpr Plan plan = Shape<K>::plan;
   constexpr u32 cluster = Shape<K>::cluster;
   extern __shared__ __align__(1024) unsigned char shared_memory[];

@@ -7,7 +7,8 @@
 // a butterfly that sends away half of the columns at each step, so n values take n - n / 8
 // shuffles.
 #pragma once
-#include "math.cuh"
+#include "../plan/plan.h"
+#include "../scalar/math.cuh"
 
 namespace coda::device {
 

@@ -8,7 +8,7 @@
 // the slowest index. All counts are below 2^31 (the host refuses more); element offsets are 64-bit
 // where they are formed.
 #pragma once
-#include "plan.cuh"
+#include "../plan/plan.h"
 
 namespace coda::device {
 

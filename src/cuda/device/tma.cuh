@@ -9,6 +9,7 @@
 // unless the padding is its own. One thread issues; a store's completion is tracked per issuing
 // thread by groups.
 #pragma once
+#include "../plan/config.h"
 #include "barrier.cuh"
 
 namespace coda::device {

@@ -5,6 +5,7 @@
 // Each warp gets a fragment (matrix.cuh) of its 16 rows. The issue is asynchronous: between the
 // fence and the wait the accumulators must not be touched, and no function may be called.
 #pragma once
+#include "../plan/config.h"
 #include "barrier.cuh"
 
 namespace coda::device {

@@ -6,7 +6,7 @@
 // term; it may be the output itself. One thread sums four neighbouring columns; ld and stride are
 // multiples of four elements.
 #pragma once
-#include "matrix.cuh"
+#include "../scalar/storage.cuh"
 
 namespace coda::device {
 

@@ -3,8 +3,8 @@
 // What generated stand-alone kernels are made of: element access with any strides, and reductions
 // whose partials are joined in a fixed order.
 #pragma once
-#include "math.cuh"
-#include "matrix.cuh"
+#include "../scalar/math.cuh"
+#include "../scalar/storage.cuh"
 
 namespace coda::device {
 
@@ -42,17 +42,6 @@ CODA_DEVICE void put(const View& view, i64 row, i64 column, i64 x) {
         static_cast<unsigned char>(greater(lesser(x, i64{255}), i64{0}));
   else
     write_float<T>(view.data, at, static_cast<float>(x));
-}
-
-template <Type T>
-CODA_DEVICE float rounded(float x) {
-  if constexpr (T == Type::f32)
-    return x;
-  else {
-    float lo, hi;
-    unpack<T>(pack<T>(x, x), lo, hi);
-    return lo;
-  }
 }
 
 // ---- states of reductions ----------------------------------------------------------------------

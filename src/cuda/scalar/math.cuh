@@ -8,7 +8,7 @@
 // beyond. Quotients, erf and sigmoid are written without branches and with few selects, which cost
 // an epilogue more than arithmetic.
 #pragma once
-#include "barrier.cuh"
+#include "../plan/types.h"
 
 namespace coda::device {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan of one kernel: configuration, port table, and all resource arithmetic.
+// The plan of one kernel: all resource arithmetic over its configuration and port table.
 //
 // The kernel reads it through constexpr; the host reads the same functions as ordinary C++20 (no
 // CUDA needed) to choose a configuration, to make tensor maps and to fill the parameters, so no
@@ -25,124 +25,12 @@
 // hold few values at a time: a list of 8-column blocks, 16 columns in all, or, with pairs, 8 (pair
 // <= 8) or 16 columns of half width and all that they pair with.
 #pragma once
-
-#if defined(__CUDACC__)
-#define CODA_BOTH __host__ __device__
-#else
-#define CODA_BOTH
-#endif
+#include "config.h"
 
 namespace coda::device {
 
-using u32 = unsigned int;
-using u64 = unsigned long long;
-using i64 = long long;
-
-enum class Mode { pingpong, cooperative };
-enum class Major { k, mn };
-enum class Type { f32, bf16, f16, e4m3, e5m2, u8, i32, i64 };
-enum class Width { half, full, twice };
-enum class Reduce { sum, max, min, logsumexp, moments, argmax };
-// Which operand's parts a tile port is cut by: A's (rows) or B's (cols).
-enum class Seams { none, rows, cols };
-enum class Kind {
-  tile_in,     // [m, width of n] through TMA
-  tile_out,    // [m, width of n] through TMA
-  row_vector,  // [n]: one value per column
-  col_vector,  // [m]: one value per row
-  scalar,      // one value in memory
-  number,      // one float32 passed by value
-  keep_m,      // reduction over the tile's columns: partial[tile_n][word][m]
-  keep_n,      // reduction over the tile's rows: partial[tile_m][n]
-  group_fold,  // reduction over groups of a row's columns: folded in pass 0, used in pass 1
-  group_in,    // [m, n:group] f32, read straight from memory
-  group_out,   // [m, n:group] f32, written straight to memory
-};
-
-inline constexpr int kBlockK = 64;
-inline constexpr int kRowBytes = 128;  // of an operand row or column in a stage
-inline constexpr int kSmemBudget = 232448;
-inline constexpr int kMaxStages = 8;
-inline constexpr int kMaxParts = 4;
-inline constexpr int kMaxSegments = 4;
-inline constexpr int kConsumerWarps = 8;
-inline constexpr int kThreads = 384;
-inline constexpr int kSlotAlign = 1024;
-inline constexpr int kNarrow = -1;  // Config::pair
-
-struct Config {
-  Mode mode = Mode::pingpong;
-  // Of a warpgroup (pingpong) or of the CTA (cooperative); tile_n covers all accumulators.
-  int tile_m = 128, tile_n = 192;
-  int cluster_m = 1, cluster_n = 1;  // (2, 1): two CTAs share B; (1, 2): they share A
-  Type element = Type::bf16;         // bf16 or f16
-  Major a_major = Major::k, b_major = Major::k;
-  int accumulators = 1;                // 2: same A, two B's, each tile_n / 2 columns
-  int segments = 1;                    // products summed along K
-  int a_parts = 1, b_parts = 1;        // tensors side by side along M and along N
-  int a_box_rows = 0, b_box_rows = 0;  // Major::k box height; 0: as high as the stage allows
-  int chunk_cols = 64;                 // 32, 64 or 128
-  int pair = 0;    // columns that meet: 0 none, 1 neighbours, a multiple of 8: j and j + pair;
-                   // kNarrow: none, in strips of 8 columns
-  int passes = 1;  // 2: over a chunk once to fold groups, then again to use them
-  int stages = 0;  // operand ring; 0: what fits
-  int load_stages = 2, store_stages = 2;
-  bool split_k = false;
-  bool mask_rows = true, mask_cols = true;  // false: M (N) is a multiple of the tile
-  bool ragged_cols = true;                  // false: N is a multiple of chunk_cols
-  bool pdl = false;
-  bool delays = false;  // debug: hashed sleeps in every role
-};
-
-struct Port {
-  Kind kind;
-  Width width = Width::full;
-  Type type = Type::f32;
-  Reduce reduce = Reduce::sum;
-  Seams seams = Seams::none;
-  int period = 0;  // vectors: index modulo this (0: none)
-  int group = 1;   // vectors and groups: one value per so many columns or rows
-};
-
-// ---- what a launch passes ----------------------------------------------------------------------
-
-struct alignas(64) TensorMap {
-  unsigned char bytes[128];
-};
-
-struct PortArg {
-  void* data;  // vectors, scalars, partials, groups
-  i64 ld;      // stride between partials, or between rows of a group tensor, in elements
-  int count;   // vectors: how many partials are summed (1: a plain vector)
-  float number;
-};
-
-struct Geometry {
-  int m, n;                    // n of one accumulator
-  int clusters_m, clusters_n;  // tiles in units of a cluster, rounded up
-  int group;                   // clusters of the slow axis per raster group
-  int along_n;                 // 0: groups of rows, walked down M first; 1: groups of columns
-  int splits, blocks_per_split, total_blocks;
-  int split_rows;  // rows between two splits in every tile output
-  int k_blocks[kMaxSegments];
-  int a_begin[kMaxParts], b_begin[kMaxParts];
-};
-
-template <int Maps, int Ports>
-struct Params {
-  TensorMap maps[Maps];
-  PortArg ports[Ports];
-  Geometry geometry;
-};
-
 // ---- small arithmetic --------------------------------------------------------------------------
 
-CODA_BOTH constexpr int type_bytes(Type t) {
-  return t == Type::i64                      ? 8
-         : t == Type::f32 || t == Type::i32  ? 4
-         : t == Type::bf16 || t == Type::f16 ? 2
-                                             : 1;
-}
 CODA_BOTH constexpr int word_bytes(Type t) { return t == Type::i64 ? 8 : 4; }
 CODA_BOTH constexpr int min_of(int a, int b) { return a < b ? a : b; }
 CODA_BOTH constexpr int round_up(int x, int to) { return (x + to - 1) / to * to; }
@@ -312,75 +200,12 @@ CODA_BOTH constexpr Plan make_plan(const Config& c, const Port* ports, int count
   return p;
 }
 
-// Why a configuration cannot be built; nullptr when it can.
-CODA_BOTH constexpr const char* plan_problem(const Config& c, const Port* ports, int count) {
-  struct Check {
-    bool bad;
-    const char* why;
-  };
-  const Plan p = make_plan(c, ports, count);
-  const int a_rows = c.tile_m / p.a_share, b_rows = c.tile_n / p.b_share, cols = p.tile_cols;
-  const Check checks[] = {
-      {c.element != Type::bf16 && c.element != Type::f16, "operands are bf16 or f16"},
-      {c.accumulators != 1 && c.accumulators != 2, "one or two accumulators"},
-      {p.group_rows % 64 || p.group_rows < 64 || p.group_rows > 192,
-       "a warpgroup owns 64, 128 or 192 rows"},
-      {c.tile_n % c.accumulators != 0, "tile_n must divide evenly among the accumulators"},
-      {cols != 64 && cols != 96 && cols != 128 && cols != 192 && cols != 256,
-       "an accumulator has 64, 96, 128, 192 or 256 columns"},
-      {p.acc_registers > 192, "accumulators take more than 192 registers"},
-      {c.cluster_m * c.cluster_n > 2 || c.cluster_m < 1 || c.cluster_n < 1,
-       "a cluster is 1x1, 2x1 or 1x2"},
-      {c.segments < 1 || c.segments > kMaxSegments, "too many segments"},
-      {c.a_parts < 1 || c.a_parts > kMaxParts || c.b_parts < 1 || c.b_parts > kMaxParts,
-       "too many parts"},
-      {(c.a_major == Major::mn && c.tile_m % 64) || (c.b_major == Major::mn && cols % 64),
-       "an MN-major operand needs 64-wide panels"},
-      {p.a_box_rows % 8 || p.b_box_rows % 8 || p.a_box_rows > 256 || p.b_box_rows > 256,
-       "a box is a multiple of 8 and at most 256 rows high"},
-      {a_rows % p.a_box_rows || b_rows % p.b_box_rows || cols % p.b_box_rows,
-       "boxes must divide the stage"},
-      {p.a_boxes + p.b_boxes > 32, "one lane per box: at most 32"},
-      {c.chunk_cols != 32 && c.chunk_cols != 64 && c.chunk_cols != 128,
-       "a chunk is 32, 64 or 128 wide"},
-      {cols % c.chunk_cols != 0, "chunks must divide the accumulator"},
-      {c.pair < kNarrow || (c.pair > 1 && c.pair % 8) ||
-           (c.pair > 0 && c.chunk_cols % (2 * c.pair)),
-       "pairs are neighbours or a multiple of 8 columns apart, inside a chunk"},
-      {c.load_stages < 1 || c.store_stages < 1, "a ring has at least one slot"},
-      {p.stages < 2 || p.stages > kMaxStages, "fewer than two operand stages fit"},
-      {p.smem_bytes > kSmemBudget, "shared memory is exceeded"}};
-  for (const Check& check : checks)
-    if (check.bad) return check.why;
-  for (int i = 0; i < count; ++i) {
-    const Port& port = ports[i];
-    const bool fold = port.kind == Kind::group_fold, one_word = reduce_words(port.reduce) == 1;
-    const bool group = fold || port.kind == Kind::group_in || port.kind == Kind::group_out;
-    const Check port_checks[] = {
-        {is_tile(port) && (port.type == Type::i32 || port.type == Type::i64),
-         "a tile is f32, bf16, f16, fp8 or u8"},
-        {is_tile(port) && chunk_row_bytes(port, c.chunk_cols) < 32,
-         "a tile port needs 32 bytes per chunk row"},
-        {port.width != Width::full && c.pair <= 0, "other widths than full need a pair"},
-        {port.kind == Kind::keep_n && !one_word,
-         "a column reduction is a sum, a maximum or a minimum"},
-        {group && port.group % 8 != 0, "a group is a multiple of 8 columns"},
-        {fold && c.passes != 2, "folded groups need two passes"},
-        {fold && (c.chunk_cols % port.group || !one_word),
-         "a folded group is a sum, maximum or minimum of columns in one chunk"}};
-    for (const Check& check : port_checks)
-      if (check.bad) return check.why;
-  }
-  return nullptr;
-}
-
 // What a generated program type K gives: `config`, `ports` and `apply`.
 template <class K>
 struct Shape {
   static constexpr Config config = K::config;
   static constexpr int ports = static_cast<int>(sizeof(K::ports) / sizeof(Port));
   static constexpr Plan plan = make_plan(K::config, K::ports, ports);
-  static constexpr bool valid = plan_problem(K::config, K::ports, ports) == nullptr;
   static constexpr int cluster = K::config.cluster_m * K::config.cluster_n;
   static constexpr bool pingpong = K::config.mode == Mode::pingpong;
   using Launch = Params<plan.maps, ports>;
