@@ -214,8 +214,8 @@ void queue_passes(const Planning& planning, const Pointwise& passes, const Loade
     if (items == 0) continue;
     planning.steps->kernel(
         loaded.function(first_function + i),
-        blocks_for(*planning.gpu, items * (pass.warp_per_item ? 32 : 1), pass.threads),
-        pass.threads, 0, bytes, numbers);
+        blocks_for(*planning.gpu, items * (pass.warp_per_item ? 32 : 1), kPassThreads),
+        kPassThreads, 0, bytes, numbers);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cuda/codegen/op_text.h"
+#include "cuda/lower/operands.h"
 
 namespace coda::cuda {
 

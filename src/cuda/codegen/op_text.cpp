@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 
+#include "cuda/lower/operands.h"
+
 namespace coda::cuda {
 namespace {
 
@@ -47,17 +49,6 @@ std::string convert(const std::string& name, Number from, Number to) {
                                  : fmt::format("({} != 0)", name);
 }
 
-/// The product under a sine or cosine that is kept as two floats; null for any other node.
-const ir::Elementwise* angle_product(const ir::Program& program, ir::ValueId id) {
-  const auto* turn = std::get_if<ir::Elementwise>(&program.nodes[id]);
-  if (!turn || (turn->op != ir::Op::sin && turn->op != ir::Op::cos)) return nullptr;
-  const auto* product = std::get_if<ir::Elementwise>(&program.nodes[turn->args[0]]);
-  if (!product || product->op != ir::Op::mul) return nullptr;
-  const bool first = program.info[product->args[0]].number == Number::real;
-  const bool second = program.info[product->args[1]].number == Number::real;
-  return first != second ? product : nullptr;
-}
-
 std::string elementwise_text(const ir::Program& program, const ir::Elementwise& node,
                              const Names& names) {
   const ir::OpInfo& op = ir::info(node.op);
@@ -90,13 +81,6 @@ std::string operations_text() {
 
 const char* type_text(Number number) {
   return number == Number::real ? "float" : number == Number::integer ? "i64" : "bool";
-}
-
-std::vector<ir::ValueId> expression_operands(const ir::Program& program, ir::ValueId id) {
-  const ir::Elementwise* product = angle_product(program, id);
-  if (!product) return ir::operands(program.nodes[id]);
-  const bool first = program.info[product->args[0]].number != Number::real;
-  return {product->args[first ? 0 : 1], product->args[first ? 1 : 0]};
 }
 
 std::string storage_text(DType type) { return std::string("Type::") + name_of(type); }

@@ -18,10 +18,6 @@ std::string operations_text();
 /// "float", "i64" or "bool".
 const char* type_text(ir::Number number);
 
-/// The values that the expression of a node reads: its operands, except that the sine or cosine of
-/// a product of an integer and a real reads those two (the product is kept as two floats there).
-std::vector<ir::ValueId> expression_operands(const ir::Program& program, ir::ValueId id);
-
 /// The expression of an elementwise, round, constant, size or index node. `names.operands` follow
 /// expression_operands(); symbols[i] is the value of size parameter i.
 struct Names {

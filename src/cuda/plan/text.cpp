@@ -34,9 +34,7 @@ std::string config_text(const Config& c) {
   const auto field = [&](const char* name, const auto& value) {
     text += fmt::format("{}.{} = {}", text.empty() ? "" : ", ", name, value);
   };
-  const auto major = [](Major m) {
-    return m == Major::k ? "Major::k" : "Major::mn";
-  };
+  const auto major = [](Major m) { return m == Major::k ? "Major::k" : "Major::mn"; };
   field("mode", c.mode == Mode::pingpong ? "Mode::pingpong" : "Mode::cooperative");
   field("tile_m", c.tile_m), field("tile_n", c.tile_n);
   field("cluster_m", c.cluster_m), field("cluster_n", c.cluster_n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every text of the CUDA backend speaks of: fixed-size integers and storage types. One text for
-// the host and for the kernels.
+// What every text of the CUDA backend speaks of: fixed-size integers and storage types. One text
+// for the host and for the kernels.
 #pragma once
 
 #if defined(__CUDACC__)
