@@ -16,7 +16,7 @@
 #include "check/programs.h"
 #include "check/random.h"
 #include "cuda/backend/ahead.h"
-#include "cuda/codegen/split.h"
+#include "cuda/lower/split.h"
 
 namespace coda::cuda {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "autodiff/differentiate.h"
 #include "check/generate.h"
-#include "cuda/codegen/op_text.h"
 #include "cuda/codegen/pointwise.h"
+#include "cuda/scalar/op_text.h"
 #include "language/library.h"
 #include "language/parser.h"
 #include "language/printer.h"

@@ -8,7 +8,7 @@
 #include "cuda/backend/ahead.h"
 #include "cuda/backend/kernel.h"
 #include "cuda/check/check.h"
-#include "cuda/codegen/split.h"
+#include "cuda/lower/split.h"
 #include "cuda_open.h"
 
 namespace coda::tool {

@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "cuda/codegen/split.h"
+#include "cuda/lower/split.h"
 #include "cuda/plan/problem.h"
 #include "ir/simplify.h"
 

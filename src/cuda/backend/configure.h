@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/codegen/fused.h"
+#include "cuda/lower/fused.h"
 
 namespace coda::cuda {
 

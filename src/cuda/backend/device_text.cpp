@@ -8,8 +8,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "cuda/codegen/op_text.h"
 #include "cuda/runtime/file.h"
+#include "cuda/scalar/op_text.h"
 
 namespace coda::cuda {
 namespace {

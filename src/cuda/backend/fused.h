@@ -13,6 +13,7 @@
 
 #include "cuda/backend/configure.h"
 #include "cuda/backend/passes.h"
+#include "cuda/codegen/fused.h"
 
 namespace coda::cuda {
 

@@ -10,7 +10,7 @@
 #include "check/generate.h"
 #include "check/programs.h"
 #include "cuda/backend/ahead.h"
-#include "cuda/codegen/split.h"
+#include "cuda/lower/split.h"
 
 namespace coda::cuda {
 namespace {

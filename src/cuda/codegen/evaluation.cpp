@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "cuda/codegen/op_text.h"
-#include "cuda/lower/operands.h"
+#include "cuda/scalar/op_text.h"
+#include "cuda/scalar/operands.h"
 
 namespace coda::cuda {
 

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
-#include "cuda/codegen/op_text.h"
 #include "cuda/lower/fragments.h"
-#include "cuda/lower/operands.h"
 #include "cuda/plan/problem.h"
 #include "cuda/plan/text.h"
+#include "cuda/scalar/op_text.h"
+#include "cuda/scalar/operands.h"
 
 namespace coda::cuda {
 namespace {

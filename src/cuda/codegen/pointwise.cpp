@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cuda/codegen/evaluation.h"
-#include "cuda/codegen/op_text.h"
+#include "cuda/scalar/op_text.h"
 
 namespace coda::cuda {
 namespace {

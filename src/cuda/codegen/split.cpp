@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cuda/codegen/op_text.h"
+#include "cuda/scalar/op_text.h"
 
 namespace coda::cuda {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cuda/lower/operands.h"
 #include "cuda/lower/pointwise.h"
+#include "cuda/scalar/operands.h"
 #include "ir/simplify.h"
 
 namespace coda::cuda {

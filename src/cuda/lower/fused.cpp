@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "cuda/lower/fragments.h"
-#include "cuda/lower/operands.h"
+#include "cuda/scalar/operands.h"
 #include "ir/simplify.h"
 
 namespace coda::cuda {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/codegen/op_text.h"
+#include "cuda/scalar/op_text.h"
 
 #include <coda/error.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 
-#include "cuda/lower/operands.h"
+#include "cuda/scalar/operands.h"
 
 namespace coda::cuda {
 namespace {

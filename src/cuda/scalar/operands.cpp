@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/lower/operands.h"
+#include "cuda/scalar/operands.h"
 
 namespace coda::cuda {
 
