@@ -3,7 +3,7 @@
 // The device's elementary functions over all 2^32 floats, against float64, in ulps. Results below
 // 2^-126 may be zero; those within two ulps of the largest float may be infinite.
 //
-//   nvcc -std=c++20 -O2 -arch=sm_90a --extended-lambda -I src/cuda/device tests/cuda/math_accuracy.cu
+//   nvcc -std=c++20 -O2 -arch=sm_90a --extended-lambda -I src/cuda/scalar tests/cuda/math_accuracy.cu
 #include <cstdio>
 
 #include "math.cuh"
